@@ -19,10 +19,10 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.keys import coordinator_key, signer_of_notes
 from fleetledger.coordinator.ledger.mirror_notes import mirror_problems
 from fleetledger.coordinator.live.file import LiveFile
-from fleetledger.coordinator.making.job_runner import JobRunner, ThreadJobRunner
-from fleetledger.coordinator.making.kept_sums import KeptSums
-from fleetledger.coordinator.making.model_maker import ModelMaker
-from fleetledger.coordinator.making.payload_check import PayloadCheck
+from fleetledger.coordinator.models.job_runner import JobRunner, ThreadJobRunner
+from fleetledger.coordinator.models.kept_sums import KeptSums
+from fleetledger.coordinator.models.model_maker import ModelMaker
+from fleetledger.coordinator.models.payload_check import PayloadCheck
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.serving.broker_folders import certificate_watch
 from fleetledger.coordinator.serving.engine import LedgerEngine

@@ -15,7 +15,7 @@ from fleetledger.coordinator.core.rules import ModelRules, StageRules
 from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
-from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import (
     CoordinatorBrokerSettings,

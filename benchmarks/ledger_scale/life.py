@@ -18,7 +18,7 @@ from benchmarks.fleet_view.history import FLEET, History, Told, write_settings
 from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.keys import note_signer
 from fleetledger.coordinator.ledger.store import Ledger
-from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.contribution_rate.load import PREPROCESSING
-from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.models.file_offers import offer_of
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import Job
 from fleetledger.device_agent.core.requests import Request

@@ -29,7 +29,7 @@ from fleetledger.coordinator.ledger.keys import note_reader, public_key
 from fleetledger.coordinator.ledger.mirror import Mirror
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.restore import LedgerOwner, restore
-from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.settings import (
     FILE_NAME,
     CoordinatorSettings,

@@ -171,7 +171,7 @@ def export_version(
     as_json: AsJson = False,
 ) -> None:
     """Write a version as one ONNX file, with a JSON file beside it that describes it."""
-    from fleetledger.coordinator.making.joined import joined_model  # noqa: PLC0415 - onnx is heavy
+    from fleetledger.coordinator.models.joined import joined_model  # noqa: PLC0415 - onnx is heavy
 
     check_place(out)
     joined = joined_model(home, version)
@@ -266,7 +266,7 @@ def import_model(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     as_json: AsJson = False,
 ) -> None:
     """Make a model of your own a version like any other; `model push` sends it out."""
-    from fleetledger.coordinator.making import own_models  # noqa: PLC0415 - onnx is heavy
+    from fleetledger.coordinator.models import own_models  # noqa: PLC0415 - onnx is heavy
 
     given = own_models.OwnModelFiles(
         file=file,
@@ -335,7 +335,7 @@ def import_backbone(  # noqa: PLR0913, PLR0917 - each is one option of the comma
     as_json: AsJson = False,
 ) -> None:
     """Make an ONNX feature extractor the frozen model that all devices share."""
-    from fleetledger.coordinator.making.backbones import prepare_backbone  # noqa: PLC0415 - onnx is heavy
+    from fleetledger.coordinator.models.backbones import prepare_backbone  # noqa: PLC0415 - onnx is heavy
     from fleetledger.export.layers import Looking  # noqa: PLC0415 - as above
 
     looking = Looking(tuple(layer or ()), mirror)
@@ -384,8 +384,8 @@ def import_network(  # noqa: PLR0913, PLR0917 - each is one option of the comman
     as_json: AsJson = False,
 ) -> None:
     """Begin to train the network that coordinator.toml names, in rounds."""
-    from fleetledger.coordinator.making.first_files import FirstFiles  # noqa: PLC0415 - onnx is heavy
-    from fleetledger.coordinator.making.networks import prepare_network  # noqa: PLC0415
+    from fleetledger.coordinator.models.first_files import FirstFiles  # noqa: PLC0415 - onnx is heavy
+    from fleetledger.coordinator.models.networks import prepare_network  # noqa: PLC0415
 
     first = FirstFiles(first_weights, trunk, public_images)
     network = prepare_network(

@@ -33,7 +33,7 @@ def variants(
     as_json: AsJson = False,
 ) -> None:
     """Make variants of the frozen model in half precision and 8-bit integers, or show them."""
-    from fleetledger.coordinator.making import variants as making  # noqa: PLC0415 - onnx is heavy
+    from fleetledger.coordinator.models import variants as making  # noqa: PLC0415 - onnx is heavy
 
     if none and (calibration is not None or only is not None):
         raise CommandError("none: has no meaning with --calibration or --only; say one of them")

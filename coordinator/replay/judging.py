@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from math import isclose
 
 from fleetledger.coordinator.core.work import Judging
-from fleetledger.coordinator.making.judging import SummedParts, judged, vector_of
+from fleetledger.coordinator.models.outliers import SummedParts, judged, vector_of
 from fleetledger.coordinator.reports.reports import ReplayState
 from fleetledger.coordinator.topics.contributions.entries import (
     MAX_TOLD,

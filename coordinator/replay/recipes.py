@@ -18,7 +18,7 @@ from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.core.work import AverageInput, AverageRound, Judging, SolveHead
 from fleetledger.coordinator.errors import LedgerError, UnknownClassError
 from fleetledger.coordinator.ledger.entries import Entry
-from fleetledger.coordinator.making.held_parts import HeldParts
+from fleetledger.coordinator.models.held_parts import HeldParts
 from fleetledger.coordinator.topics.classes.entries import CLASSES
 from fleetledger.coordinator.topics.classes.state import ClassRegistry
 from fleetledger.coordinator.topics.contributions.entries import (

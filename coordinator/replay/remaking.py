@@ -16,10 +16,10 @@ from fleetledger.coordinator.core.work import (
 from fleetledger.coordinator.errors import BlobError, BlobPrunedError
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.making.fingerprint import fingerprint_of, trains_here
-from fleetledger.coordinator.making.held_parts import HeldParts
-from fleetledger.coordinator.making.job_runner import Finished
-from fleetledger.coordinator.making.model_maker import ModelMaker
+from fleetledger.coordinator.models.fingerprint import fingerprint_of, trains_here
+from fleetledger.coordinator.models.held_parts import HeldParts
+from fleetledger.coordinator.models.job_runner import Finished
+from fleetledger.coordinator.models.model_maker import ModelMaker
 from fleetledger.coordinator.replay import comparing
 from fleetledger.coordinator.replay.judging import judged_again, proven
 from fleetledger.coordinator.replay.keeping import KeepingStore

@@ -36,7 +36,7 @@ from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.coordinator.ledger.entries import EntryDraft, settled
 from fleetledger.coordinator.ledger.keys import note_signer
 from fleetledger.coordinator.ledger.store import Ledger, SignNote
-from fleetledger.coordinator.making.job_runner import Finished
+from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.serving.operator import AnswersCommands, CommandAnswer, OperatorInbox
 from fleetledger.coordinator.settings import CoordinatorSettings, load
@@ -251,7 +251,7 @@ def _made(
     home: Path, settings: CoordinatorSettings, request: PackImported | PrepareAdapter
 ) -> Finished:
     """Make what a command needs, which a running coordinator's worker does."""
-    from fleetledger.coordinator.making.model_maker import ModelMaker  # noqa: PLC0415 - onnx is heavy
+    from fleetledger.coordinator.models.model_maker import ModelMaker  # noqa: PLC0415 - onnx is heavy
 
     return ModelMaker(home, BlobStore(settings.blobs or blob_folder(home))).make(request)
 

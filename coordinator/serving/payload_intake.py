@@ -18,8 +18,8 @@ from fleetledger.coordinator.core.work import TakePayload
 from fleetledger.coordinator.errors import BlobError
 from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES
-from fleetledger.coordinator.making.job_runner import Finished, JobRunner
-from fleetledger.coordinator.making.payload_check import CheckCost, PayloadVerdict, Verdicts
+from fleetledger.coordinator.models.job_runner import Finished, JobRunner
+from fleetledger.coordinator.models.payload_check import CheckCost, PayloadVerdict, Verdicts
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.log_lines import about
 from fleetledger.schemas.offers import Offer

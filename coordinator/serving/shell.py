@@ -36,8 +36,8 @@ from fleetledger.coordinator.core.work import (
 from fleetledger.coordinator.errors import BlobError, InboxError, LedgerError, LedgerWriteError
 from fleetledger.coordinator.ledger.blobs import BlobStore, prune_held
 from fleetledger.coordinator.live.meters import Meters
-from fleetledger.coordinator.making.job_runner import JobRunner
-from fleetledger.coordinator.making.model_maker import ModelMaker
+from fleetledger.coordinator.models.job_runner import JobRunner
+from fleetledger.coordinator.models.model_maker import ModelMaker
 from fleetledger.coordinator.serving.engine import LedgerEngine, answer_operator
 from fleetledger.coordinator.serving.file_server import FileServer
 from fleetledger.coordinator.serving.gate import Authenticator

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from fleetledger.coordinator.making.first_files import base_tensors
+from fleetledger.coordinator.models.first_files import base_tensors
 from fleetledger.learning.networks.network import AnyNetwork
 from fleetledger.learning.networks.plan import initial_arrays
 from fleetledger.schemas.models import Preprocessing

@@ -27,7 +27,7 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
-from fleetledger.coordinator.making.model_maker import ModelMaker
+from fleetledger.coordinator.models.model_maker import ModelMaker
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reports.rollouts.story import RolloutStory
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged

@@ -15,7 +15,7 @@ from fleetledger.coordinator.assembling import (
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.due import next_look
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.making.job_runner import Job
+from fleetledger.coordinator.models.job_runner import Job
 from fleetledger.coordinator.serving.operator import OperatorInbox
 from fleetledger.coordinator.serving.shell import OPERATOR_SECONDS, TICK_SECONDS, CommandInbox
 from fleetledger.simulator.chaos.crashable import Crashable, FaultyWorld

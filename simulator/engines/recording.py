@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.kind import EntryContext
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.making.held_parts import HeldParts
+from fleetledger.coordinator.models.held_parts import HeldParts
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionWithdrawn,

@@ -9,8 +9,8 @@ from typing import Any
 from safetensors.numpy import save_file
 
 from fleetledger.coordinator.core.rules import BoundRules, IntakeRules, RolloutRules, RoundRules
-from fleetledger.coordinator.making.first_files import FirstFiles
-from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.models.first_files import FirstFiles
+from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.settings import FirstStageSection, MethodSection
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
 from fleetledger.learning.networks.registry import build_network

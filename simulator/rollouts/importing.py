@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.making.own_models import OwnModelFiles, prepare_own_model
+from fleetledger.coordinator.models.own_models import OwnModelFiles, prepare_own_model
 from fleetledger.coordinator.topics.models.entries import ImportedFiles
 from fleetledger.export.noise import noise_inputs
 from fleetledger.schemas.models import Manifest

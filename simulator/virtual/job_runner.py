@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from fleetledger.coordinator.core.work import HeadExported
-from fleetledger.coordinator.making.job_runner import Finished, Job
+from fleetledger.coordinator.models.job_runner import Finished, Job
 from fleetledger.schemas.problems import OpenProblem
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
 

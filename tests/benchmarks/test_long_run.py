@@ -10,8 +10,8 @@ from benchmarks.long_run.fleet import HOUR, Fleet
 from benchmarks.long_run.run import live
 from fleetledger.coordinator.core.work import HeadSolved, SolveHead
 from fleetledger.coordinator.ledger.blobs import Blobs
-from fleetledger.coordinator.making import kept_sums
-from fleetledger.coordinator.making.model_maker import ModelMaker
+from fleetledger.coordinator.models import kept_sums
+from fleetledger.coordinator.models.model_maker import ModelMaker
 from fleetledger.coordinator.topics.models.entries import ModelSolved
 
 

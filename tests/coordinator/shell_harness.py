@@ -18,11 +18,11 @@ from fleetledger.coordinator.core.rules import IntakeRules, ModelRules, Rules, S
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.keys import coordinator_key, note_signer
 from fleetledger.coordinator.live.meters import Meters
-from fleetledger.coordinator.making.backbones import prepare_backbone
-from fleetledger.coordinator.making.job_runner import ThreadJobRunner
-from fleetledger.coordinator.making.model_maker import ModelMaker
-from fleetledger.coordinator.making.offering import offer_of
-from fleetledger.coordinator.making.payload_check import PayloadCheck
+from fleetledger.coordinator.models.backbones import prepare_backbone
+from fleetledger.coordinator.models.file_offers import offer_of
+from fleetledger.coordinator.models.job_runner import ThreadJobRunner
+from fleetledger.coordinator.models.model_maker import ModelMaker
+from fleetledger.coordinator.models.payload_check import PayloadCheck
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.serving.engine import LedgerEngine
 from fleetledger.coordinator.serving.file_server import FileServer

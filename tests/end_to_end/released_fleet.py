@@ -17,7 +17,7 @@ from fleetledger.coordinator.cli.trust import app as trust_app
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.rules import ModelRules, StageRules
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.serve import mqtt_connect as coordinator_connect
 from fleetledger.coordinator.serving.sending import carried_out

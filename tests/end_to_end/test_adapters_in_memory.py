@@ -10,7 +10,7 @@ import safetensors.numpy
 import torch
 
 from fleetledger.coordinator.ledger.verify import verify
-from fleetledger.coordinator.making.joined import joined_model
+from fleetledger.coordinator.models.joined import joined_model
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported, NetworkImported
 from fleetledger.coordinator.topics.models.entries import (
     DeviceEvaluated,

@@ -19,7 +19,7 @@ import pytest
 from fleetledger.coordinator.core.work import AverageInput, AverageRound, RoundAveraged
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.making.network_maker import NetworkMaker
+from fleetledger.coordinator.models.network_maker import NetworkMaker
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,

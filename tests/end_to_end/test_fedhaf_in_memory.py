@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fleetledger.coordinator.ledger.verify import verify
-from fleetledger.coordinator.making.joined import joined_model
+from fleetledger.coordinator.models.joined import joined_model
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved

@@ -17,9 +17,9 @@ from fleetledger.coordinator.core.rules import ModelRules, RoundRules, Rules, St
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.ledger.describe import explain
 from fleetledger.coordinator.ledger.verify import verify
-from fleetledger.coordinator.making.backbones import prepare_backbone
-from fleetledger.coordinator.making.joined import joined_model
-from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.models.backbones import prepare_backbone
+from fleetledger.coordinator.models.joined import joined_model
+from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.reports.sentences import SENTENCES
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.making.variants import no_variants, prepare_variants, shown
+from fleetledger.coordinator.models.variants import no_variants, prepare_variants, shown
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.lineages.commands import MakeVariants
 from fleetledger.coordinator.topics.models.entries import (

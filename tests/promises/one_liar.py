@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from fleetledger.coordinator.core.rules import BoundRules
 from fleetledger.coordinator.core.work import Judging
-from fleetledger.coordinator.making.judging import Judgement, SummedParts, judged
+from fleetledger.coordinator.models.outliers import Judgement, SummedParts, judged
 from fleetledger.coordinator.topics.contributions.entries import PartBounds
 from fleetledger.coordinator.topics.contributions.state import CountedContribution, CountedParts
 from fleetledger.learning.numerics.counter_generator import integer_map

@@ -186,7 +186,7 @@ def _question(action: Action, home: Path, values: Values) -> tuple[ActionOutcome
     return ActionOutcome(done=False, text=commands_at(text, home), asks=True), 409
 
 
-def _foretold(action: Action, home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
+def _preview(action: Action, home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
     """Return what would happen; nothing as long as what is filled in does not tell."""
     try:
         return tuple(commands_at(line, home) for line in action.preview_lines(home, ledger, values))
@@ -212,7 +212,7 @@ def _drawn(
     dashboard: Dashboard = request.app.state.dashboard
     serves = read_presence(dashboard.home, dashboard.now_ns()).serves
     with ledger_of(dashboard.home) as ledger:
-        then = _foretold(action, dashboard.home, ledger, values)
+        then = _preview(action, dashboard.home, ledger, values)
         if outcome is not None and outcome.done and action.name == "rollout-plan":
             newest = state_of(ledger).rollouts.next_number - 1
             values = {**values, "rollout": str(newest)}

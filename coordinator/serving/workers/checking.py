@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fleetledger.coordinator.making.payload_check import (
+from fleetledger.coordinator.models.payload_check import (
     PayloadCheck,
     PayloadVerdict,
     settings_digest,

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from fleetledger.coordinator.making.payload_check import PayloadVerdict
+from fleetledger.coordinator.models.payload_check import PayloadVerdict
 from fleetledger.coordinator.serving.workers.frames import CheckedBy, Committed, DeviceKey
 from fleetledger.coordinator.serving.workers.processes import Handed, IntakeProcess, IntakeWorkers
 from fleetledger.coordinator.topics.lineages.state import LineagesState

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleetledger.coordinator.making.payload_check import PayloadVerdict
+from fleetledger.coordinator.models.payload_check import PayloadVerdict
 from fleetledger.schemas.envelope import MAX_ENVELOPE_BYTES
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.values import ClassName, DeviceId, Digest

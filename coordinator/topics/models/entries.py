@@ -38,7 +38,7 @@ class ModelSolved(EntryBody):
     """A head was solved from the sum of what counted, or a network was taken.
 
     No list of contributions is in it: which ones counted after the first `ledger_size` entries is
-    what `coordinator.making.held_parts` folds these entries to.
+    what `coordinator.models.held_parts` folds these entries to.
     """
 
     kind: ClassVar[str] = "model.solved"

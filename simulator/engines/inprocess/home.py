@@ -8,7 +8,7 @@ from pathlib import Path
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.rules import AdapterRules, ModelRules, StageRules
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import FILE_NAME, CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.models.file_offers import offer_of
 from fleetledger.learning.networks.network import Network
 from fleetledger.methods.registry import training_coordinator, training_device
 from fleetledger.methods.training import (

@@ -10,7 +10,7 @@ from pathlib import Path
 import tomli_w
 
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.proxy import settings as proxy
 from fleetledger.coordinator.serving.operator import OperatorInbox
 from fleetledger.coordinator.serving.sending import carried_out

@@ -33,7 +33,7 @@ from fleetledger.coordinator.core.rules import (
 from fleetledger.coordinator.core.state import ENTRY_KINDS
 from fleetledger.coordinator.core.work import ModelNotMade
 from fleetledger.coordinator.ledger.keys import coordinator_key
-from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
 from fleetledger.coordinator.topics.clock.commands import CorrectClock
 from fleetledger.coordinator.topics.contributions.commands import RetractContributions

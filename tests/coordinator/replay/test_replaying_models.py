@@ -18,7 +18,7 @@ from fleetledger.coordinator.ledger.blobs import BlobStore, prune
 from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.store import Ledger
-from fleetledger.coordinator.making import model_maker
+from fleetledger.coordinator.models import model_maker
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.replay import comparing
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted

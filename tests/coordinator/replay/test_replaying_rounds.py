@@ -9,7 +9,7 @@ import pytest
 
 from fleetledger.coordinator.core.rules import RoundRules, Rules
 from fleetledger.coordinator.ledger.blobs import BlobStore
-from fleetledger.coordinator.making import network_maker
+from fleetledger.coordinator.models import network_maker
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.models.entries import ModelExported

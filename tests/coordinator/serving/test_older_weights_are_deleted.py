@@ -10,7 +10,7 @@ from fleetledger.coordinator.core.rules import ModelRules, RoundRules, Rules, St
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
-from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork

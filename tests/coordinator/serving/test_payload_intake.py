@@ -14,8 +14,8 @@ from fleetledger.coordinator.core.inputs import PayloadMissing, PayloadStored, P
 from fleetledger.coordinator.core.work import TakePayload
 from fleetledger.coordinator.ledger import folder_store
 from fleetledger.coordinator.ledger.blobs import BlobStore
-from fleetledger.coordinator.making.job_runner import Finished, Job, ThreadJobRunner
-from fleetledger.coordinator.making.payload_check import PayloadVerdict, settings_digest
+from fleetledger.coordinator.models.job_runner import Finished, Job, ThreadJobRunner
+from fleetledger.coordinator.models.payload_check import PayloadVerdict, settings_digest
 from fleetledger.coordinator.serving.payload_intake import PayloadIntake
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.problems import PATIENCE_SECONDS

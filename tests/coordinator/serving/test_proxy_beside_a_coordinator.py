@@ -10,7 +10,7 @@ import pytest
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
 from fleetledger.coordinator.core.state import read_entry
-from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.devices.entries import DeviceBorn
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork

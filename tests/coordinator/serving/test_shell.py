@@ -11,7 +11,7 @@ import pytest
 
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.ledger.verify import verify
-from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.models.file_offers import offer_of
 from fleetledger.coordinator.topics.models.entries import ModelExported, ModelSolved
 from fleetledger.export.head import head_scores
 from fleetledger.schemas.contributions import Nothing

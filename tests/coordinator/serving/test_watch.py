@@ -20,7 +20,7 @@ from fleetledger.coordinator.core.inputs import Tick
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.live.file import read_live
-from fleetledger.coordinator.making.job_runner import Finished, ThreadJobRunner
+from fleetledger.coordinator.models.job_runner import Finished, ThreadJobRunner
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reports.fleet import FleetNow, fleet_now
 from fleetledger.coordinator.serving.live_writer import WRITE_SECONDS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
 from fleetledger.coordinator.topics.stages.commands import OpenStage

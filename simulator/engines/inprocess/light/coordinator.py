@@ -14,7 +14,7 @@ from fleetledger.coordinator.core.live import Live
 from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendToDevice
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.core.work import AverageRound, ExportHead, FreezeNetwork, SolveHead
-from fleetledger.coordinator.making.job_runner import Finished
+from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.serving.operator import CommandAnswer
 from fleetledger.schemas.envelope import PROXY
 from fleetledger.schemas.message import Message

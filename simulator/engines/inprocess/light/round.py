@@ -18,7 +18,7 @@ from math import isfinite
 
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.work import AverageRound, RoundNotAveraged
-from fleetledger.coordinator.making.job_runner import Finished
+from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.device_agent.core.gradients import gradients_message
 from fleetledger.device_agent.core.records import TrainingJob

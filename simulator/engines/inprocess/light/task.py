@@ -9,7 +9,7 @@ from typing import Any
 
 from fleetledger.coordinator.core.assigning import round_assignment
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.making.network_maker import config_of
+from fleetledger.coordinator.models.network_maker import config_of
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened
 from fleetledger.coordinator.topics.rounds.state import Round

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.contribution_rate.load import FLEET, Plan, make_messages
-from fleetledger.coordinator.making.backbones import prepare_backbone
-from fleetledger.coordinator.making.payload_check import (
+from fleetledger.coordinator.models.backbones import prepare_backbone
+from fleetledger.coordinator.models.payload_check import (
     PayloadCheck,
     PayloadVerdict,
     settings_digest,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleetledger.coordinator.making.network_maker import NetworkMaker
+from fleetledger.coordinator.models.network_maker import NetworkMaker
 from fleetledger.coordinator.topics.rounds.entries import RoundFailed, RoundOpened
 from fleetledger.simulator.engines.inprocess.light import batches
 from fleetledger.simulator.engines.inprocess.light import round as light_round

@@ -17,14 +17,14 @@ from fleetledger.coordinator.core import work
 from fleetledger.coordinator.core.formatting import count_of
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.making.adapters import adapter_of
-from fleetledger.coordinator.making.held_parts import HeldParts
-from fleetledger.coordinator.making.job_runner import Finished
-from fleetledger.coordinator.making.judging import Judgement, SummedParts, disproved, judged
-from fleetledger.coordinator.making.kept_sums import KeptSum, KeptSums
-from fleetledger.coordinator.making.network_maker import NetworkMaker
-from fleetledger.coordinator.making.packing import facts_of, handed_over, packed
-from fleetledger.coordinator.making.variants import variants_of
+from fleetledger.coordinator.models.adapters import adapter_of
+from fleetledger.coordinator.models.held_parts import HeldParts
+from fleetledger.coordinator.models.job_runner import Finished
+from fleetledger.coordinator.models.kept_sums import KeptSum, KeptSums
+from fleetledger.coordinator.models.model_package import facts_of, handed_over, packed
+from fleetledger.coordinator.models.network_maker import NetworkMaker
+from fleetledger.coordinator.models.outliers import Judgement, SummedParts, disproved, judged
+from fleetledger.coordinator.models.variants import variants_of
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.contributions.entries import ContributionsSetAside
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported, NetworkImported
@@ -41,7 +41,7 @@ from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.progress import working_at
 from fleetledger.schemas.values import Digest
 
-log = logging.getLogger("coordinator.making.model_maker")
+log = logging.getLogger("coordinator.models.model_maker")
 
 _FEW_BYTES = 1 << 21
 """Payloads whose sums stay in memory while parts are judged; sums are up to 32 times as large."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetledger.coordinator.making.payload_check import CheckCost
+from fleetledger.coordinator.models.payload_check import CheckCost
 from fleetledger.methods.registry import statistics_coordinator
 
 MIB = 1 << 20

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.making import networks
+from fleetledger.coordinator.models import networks
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.learning.networks.segmentation.registry import build_segmentation
 from fleetledger.methods.registry import descriptor

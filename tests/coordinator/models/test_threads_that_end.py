@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.making.job_runner import Finished, ThreadJobRunner
+from fleetledger.coordinator.models.job_runner import Finished, ThreadJobRunner
 from fleetledger.coordinator.proxy.inputs import Input
 from fleetledger.coordinator.proxy.scoring_worker import ScoringThread
 from fleetledger.transport.errors import ThreadEndedError

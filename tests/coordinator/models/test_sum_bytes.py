@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleetledger.coordinator.making.sum_bytes import read_sum, write_sum
+from fleetledger.coordinator.models.sum_bytes import read_sum, write_sum
 from fleetledger.methods.registry import (
     METHODS,
     descriptor,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fleetledger.coordinator.core.work import PrepareAdapter
 from fleetledger.coordinator.errors import NetworkSettingsError
-from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.models.file_offers import offer_of
 from fleetledger.coordinator.topics.lineages.entries import FrozenBackbone, NetworkImported
 from fleetledger.learning.networks.head import BIAS, WEIGHT
 from fleetledger.learning.networks.network import Network

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fleetledger.coordinator.ledger.blobs import BlobStore
-from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.models.file_offers import offer_of
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.settings import CoordinatorSettings, load
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from fleetledger.coordinator.errors import NetworkSettingsError
-from fleetledger.coordinator.making.pixel_networks import with_trunk
+from fleetledger.coordinator.models.pixel_networks import with_trunk
 from fleetledger.export.model_file import read_bounded
 from fleetledger.learning.errors import ImageError
 from fleetledger.learning.networks.network import AnyNetwork

@@ -15,12 +15,12 @@ from pathlib import Path
 from fleetledger.coordinator.core import work
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.making.backbones import lineage_of
-from fleetledger.coordinator.making.fingerprint import fingerprint_of
-from fleetledger.coordinator.making.job_runner import Finished
-from fleetledger.coordinator.making.offering import offer_of
-from fleetledger.coordinator.making.packing import facts_of, handed_over
-from fleetledger.coordinator.making.round_sum import RoundSum
+from fleetledger.coordinator.models.backbones import lineage_of
+from fleetledger.coordinator.models.file_offers import offer_of
+from fleetledger.coordinator.models.fingerprint import fingerprint_of
+from fleetledger.coordinator.models.job_runner import Finished
+from fleetledger.coordinator.models.model_package import facts_of, handed_over
+from fleetledger.coordinator.models.round_sum import RoundSum
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.models.kinds import not_made

@@ -20,7 +20,7 @@ from fleetledger.schemas.progress import JobProgress
 from fleetledger.schemas.values import Digest
 from fleetledger.transport.errors import ThreadEndedError
 
-log = logging.getLogger("coordinator.making.job_runner")
+log = logging.getLogger("coordinator.models.job_runner")
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fleetledger.coordinator.core.work import AverageInput, AverageRound, TakePayload
-from fleetledger.coordinator.making import network_maker
-from fleetledger.coordinator.making.round_sum import RoundSum
+from fleetledger.coordinator.models import network_maker
+from fleetledger.coordinator.models.round_sum import RoundSum
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from fleetledger.methods.client_updates import Mean, UpdateFrame, UpdateSum
 from fleetledger.methods.errors import MethodError
@@ -17,7 +17,7 @@ from fleetledger.methods.training import CountedUpdate, Summing
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from tests.coordinator.core.harness import contribution
 from tests.coordinator.core.round_bench import NETWORK
-from tests.coordinator.making.pixel_desk import PixelDesk
+from tests.coordinator.models.pixel_desk import PixelDesk
 
 SENT = {"layer.weight": np.linspace(-1, 1, 300, dtype=np.float32).reshape(20, 15)}
 FRAME = UpdateFrame(SENT)

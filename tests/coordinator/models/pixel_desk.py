@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fleetledger.coordinator.core.rules import RoundRules, Rules
-from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
 from fleetledger.coordinator.topics.models.entries import ModelExported

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fleetledger.coordinator.core.work import ExportHead, HeadExported, PackImported
 from fleetledger.coordinator.ledger.blobs import Blobs
-from fleetledger.coordinator.making.job_runner import Finished
-from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.models.file_offers import offer_of
+from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.topics.lineages.entries import VariantSet
 from fleetledger.coordinator.topics.models.entries import ImportedFiles, ModelExported
 from fleetledger.export.package import ExportedModel, ModelFacts

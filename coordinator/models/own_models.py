@@ -8,9 +8,9 @@ from pathlib import Path
 
 from fleetledger.coordinator.errors import BackboneFileError
 from fleetledger.coordinator.ledger.blobs import BlobStore
-from fleetledger.coordinator.making.backbones import limits_of
-from fleetledger.coordinator.making.offering import offer_of
-from fleetledger.coordinator.making.packing import imported_manifest
+from fleetledger.coordinator.models.backbones import limits_of
+from fleetledger.coordinator.models.file_offers import offer_of
+from fleetledger.coordinator.models.model_package import imported_manifest
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.models.entries import ImportedFiles

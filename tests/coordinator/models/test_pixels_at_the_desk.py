@@ -16,8 +16,8 @@ from fleetledger.coordinator.core.work import FreezeNetwork, ModelNotMade
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
-from fleetledger.coordinator.making.joined import joined_model
-from fleetledger.coordinator.making.network_maker import NetworkMaker
+from fleetledger.coordinator.models.joined import joined_model
+from fleetledger.coordinator.models.network_maker import NetworkMaker
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.topics.lineages.entries import Successor
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
@@ -27,7 +27,7 @@ from fleetledger.export.segmentation import DenseHead
 from fleetledger.methods.network_weights import decode_weights
 from fleetledger.methods.registry import training_coordinator
 from fleetledger.schemas.models import FEATURES, SCORES, DesiredModel, Manifest
-from tests.coordinator.making.pixel_desk import SCENES, PixelDesk
+from tests.coordinator.models.pixel_desk import SCENES, PixelDesk
 from tests.coordinator.replay.stories import replay
 
 

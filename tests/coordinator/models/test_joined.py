@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from fleetledger.coordinator.cli import models
 from fleetledger.coordinator.errors import CommandError
-from fleetledger.coordinator.making.joined import joined_model
+from fleetledger.coordinator.models.joined import joined_model
 from fleetledger.export.errors import OutputFileError
 from fleetledger.schemas.models import DesiredModel, Manifest
 from fleetledger.schemas.presence import Welcome

@@ -11,7 +11,7 @@ from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.models.file_offers import offer_of
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.lineages.entries import (

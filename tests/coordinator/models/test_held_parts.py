@@ -13,7 +13,7 @@ from fleetledger.coordinator.core.state import State, read_entry
 from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.store import Ledger
-from fleetledger.coordinator.making.held_parts import HeldParts
+from fleetledger.coordinator.models.held_parts import HeldParts
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,

@@ -30,7 +30,7 @@ from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 Integers = npt.NDArray[np.int64]
 
-log = logging.getLogger("coordinator.making.judging")
+log = logging.getLogger("coordinator.models.outliers")
 
 _GROUPS = 4
 _NOTHING = Influence(0.0, 0.0, 0.0)

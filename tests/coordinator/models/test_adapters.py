@@ -10,7 +10,7 @@ import pytest
 
 from fleetledger.coordinator.core.work import PrepareAdapter, SolveHead
 from fleetledger.coordinator.errors import NetworkSettingsError
-from fleetledger.coordinator.making.adapters import adapter_of
+from fleetledger.coordinator.models.adapters import adapter_of
 from fleetledger.coordinator.topics.lineages.entries import Adapts, NetworkImported
 from fleetledger.export.network_head import NetworkHead
 from fleetledger.methods.errors import MethodError

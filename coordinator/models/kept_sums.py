@@ -22,14 +22,14 @@ from fleetledger.coordinator.core.saved_state import folding_program
 from fleetledger.coordinator.errors import SnapshotError
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.snapshots import StateSnapshots
-from fleetledger.coordinator.making.sum_bytes import read_sum, write_sum
+from fleetledger.coordinator.models.sum_bytes import read_sum, write_sum
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported
 from fleetledger.methods.statistics import ExactAggregate
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.keys import SigningKey
 from fleetledger.schemas.values import Digest
 
-log = logging.getLogger("coordinator.making.kept_sums")
+log = logging.getLogger("coordinator.models.kept_sums")
 
 EVERY = 500
 """Contributions that move before a sum is kept again: so many are added after a start at most,

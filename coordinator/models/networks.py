@@ -9,15 +9,15 @@ from pathlib import Path
 
 from fleetledger.coordinator.errors import NetworkSettingsError
 from fleetledger.coordinator.ledger.blobs import BlobStore
-from fleetledger.coordinator.making.backbones import limits_of
-from fleetledger.coordinator.making.first_files import (
+from fleetledger.coordinator.models.backbones import limits_of
+from fleetledger.coordinator.models.file_offers import offer_of
+from fleetledger.coordinator.models.first_files import (
     FirstFiles,
     base_tensors,
     extras_of,
     first_weights,
 )
-from fleetledger.coordinator.making.offering import offer_of
-from fleetledger.coordinator.making.pixel_networks import check_pixels, dense_golden
+from fleetledger.coordinator.models.pixel_networks import check_pixels, dense_golden
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.settings import (
     CoordinatorSettings,

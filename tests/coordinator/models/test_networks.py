@@ -11,8 +11,8 @@ import safetensors.numpy
 
 from fleetledger.coordinator.errors import NetworkSettingsError
 from fleetledger.coordinator.ledger.blobs import BlobStore
-from fleetledger.coordinator.making import networks
-from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.models import networks
+from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.golden import read_golden

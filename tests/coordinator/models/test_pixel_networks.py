@@ -13,10 +13,10 @@ import safetensors.numpy
 from fleetledger.coordinator.core.work import ExportHead
 from fleetledger.coordinator.errors import NetworkSettingsError
 from fleetledger.coordinator.ledger.blobs import BlobStore
-from fleetledger.coordinator.making.first_files import FirstFiles
-from fleetledger.coordinator.making.network_maker import pack_network
-from fleetledger.coordinator.making.networks import prepare_network
-from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.models.file_offers import offer_of
+from fleetledger.coordinator.models.first_files import FirstFiles
+from fleetledger.coordinator.models.network_maker import pack_network
+from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.models.entries import ModelSolved
@@ -32,7 +32,7 @@ from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.installing import pip_install
 from fleetledger.schemas.models import FEATURES, SCORES
 from fleetledger.schemas.values import ClassName, Digest
-from tests.coordinator.making.dense_rounds import SCENES, let_rounds_segment, scenes_home
+from tests.coordinator.models.dense_rounds import SCENES, let_rounds_segment, scenes_home
 
 SMALL = build_segmentation("small_dense", SCENES.shape)
 NAMES = (ClassName("cat"), ClassName("dog"))
@@ -168,7 +168,7 @@ def test_a_trunk_has_no_place_beside_first_weights_or_in_another_network(tmp_pat
 def test_a_trunk_without_torch_is_told_what_to_install(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleetledger.coordinator.making.pixel_networks.find_spec", lambda _: None)
+    monkeypatch.setattr("fleetledger.coordinator.models.pixel_networks.find_spec", lambda _: None)
     with pytest.raises(NetworkSettingsError, match=re.escape(pip_install("train"))):
         prepare_network(file.parent, file, first=FirstFiles(trunk=file.parent / "trunk.pth"))
 

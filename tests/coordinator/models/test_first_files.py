@@ -11,9 +11,9 @@ import pytest
 
 from fleetledger.coordinator.errors import NetworkSettingsError
 from fleetledger.coordinator.ledger.blobs import BlobStore
-from fleetledger.coordinator.making import networks
-from fleetledger.coordinator.making.first_files import FirstFiles
-from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.models import networks
+from fleetledger.coordinator.models.first_files import FirstFiles
+from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.export.errors import ModelFileError
 from fleetledger.learning.networks.registry import build_network

@@ -1,1 +1,0 @@
-"""Making models: sums solved, rounds averaged, networks and files prepared, ONNX packed."""
