@@ -24,21 +24,21 @@ from fleetledger.coordinator.models.kept_sums import KeptSums
 from fleetledger.coordinator.models.model_maker import ModelMaker
 from fleetledger.coordinator.models.payload_check import PayloadCheck
 from fleetledger.coordinator.paths import blob_folder
-from fleetledger.coordinator.serving.broker_folders import certificate_watch
-from fleetledger.coordinator.serving.engine import LedgerEngine
-from fleetledger.coordinator.serving.file_server import FileServer
-from fleetledger.coordinator.serving.file_urls import file_urls
-from fleetledger.coordinator.serving.gate import Authenticator
-from fleetledger.coordinator.serving.live_writer import LiveWriter, SnapshotFile
-from fleetledger.coordinator.serving.operator import OperatorInbox
-from fleetledger.coordinator.serving.payload_intake import PayloadIntake
-from fleetledger.coordinator.serving.quotas import Quotas
-from fleetledger.coordinator.serving.shell import CommandInbox, CoordinatorParts, Shell
-from fleetledger.coordinator.serving.snapshotting import SnapshotKeeper
-from fleetledger.coordinator.serving.watch import Look
-from fleetledger.coordinator.serving.workers.connection import Facts, SharedConnection
-from fleetledger.coordinator.serving.workers.processes import IntakeWorkers
-from fleetledger.coordinator.serving.workers.worker import WorkerPlan
+from fleetledger.coordinator.program.authenticator import Authenticator
+from fleetledger.coordinator.program.broker_folders import certificate_watch
+from fleetledger.coordinator.program.engine import LedgerEngine
+from fleetledger.coordinator.program.file_server import FileServer
+from fleetledger.coordinator.program.file_urls import file_urls
+from fleetledger.coordinator.program.live_writer import LiveWriter, SnapshotFile
+from fleetledger.coordinator.program.operator import OperatorInbox
+from fleetledger.coordinator.program.payload_intake import PayloadIntake
+from fleetledger.coordinator.program.quotas import Quotas
+from fleetledger.coordinator.program.shell import CommandInbox, CoordinatorParts, Shell
+from fleetledger.coordinator.program.snapshot_keeper import SnapshotKeeper
+from fleetledger.coordinator.program.watch import Look
+from fleetledger.coordinator.program.workers.connection import Facts, SharedConnection
+from fleetledger.coordinator.program.workers.processes import IntakeWorkers
+from fleetledger.coordinator.program.workers.worker import WorkerPlan
 from fleetledger.coordinator.settings import CoordinatorSettings, load, rules_of_serving
 from fleetledger.coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS, entries_ahead
 from fleetledger.coordinator.trust.invitations import Invitations

@@ -19,12 +19,12 @@ from fleetledger.coordinator.assembling import (
     assemble,
 )
 from fleetledger.coordinator.errors import LedgerLockedError
-from fleetledger.coordinator.serving.broker import mqtt_settings
-from fleetledger.coordinator.serving.broker_watch import BrokerWatch
-from fleetledger.coordinator.serving.shell import Shell
-from fleetledger.coordinator.serving.webhook import Webhook
-from fleetledger.coordinator.serving.workers.connection import SHARED_LEAVES
-from fleetledger.coordinator.serving.workers.worker import WorkerPlan
+from fleetledger.coordinator.program.broker import mqtt_settings
+from fleetledger.coordinator.program.broker_watch import BrokerWatch
+from fleetledger.coordinator.program.shell import Shell
+from fleetledger.coordinator.program.webhook import Webhook
+from fleetledger.coordinator.program.workers.connection import SHARED_LEAVES
+from fleetledger.coordinator.program.workers.worker import WorkerPlan
 from fleetledger.coordinator.settings import FILE_NAME, CoordinatorSettings, load
 from fleetledger.schemas.home_identity import remember
 from fleetledger.schemas.log_lines import LogFormat, LogLevel, about

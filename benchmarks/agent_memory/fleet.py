@@ -18,7 +18,7 @@ from PIL import Image
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.rules import ModelRules, StageRules
 from fleetledger.coordinator.models.backbones import prepare_backbone
-from fleetledger.coordinator.serving.sending import carried_out
+from fleetledger.coordinator.program.command_client import carried_out
 from fleetledger.coordinator.settings import (
     CoordinatorBrokerSettings,
     CoordinatorSettings,

@@ -15,7 +15,7 @@ from fleetledger.coordinator.core.inputs import EnrolmentProven, OperatorCommand
 from fleetledger.coordinator.core.requests import AnswerOperator
 from fleetledger.coordinator.core.rules import IntakeRules, ModelRules, StageRules
 from fleetledger.coordinator.models.backbones import prepare_backbone
-from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.program.engine import LedgerEngine
 from fleetledger.coordinator.settings import (
     CoordinatorBrokerSettings,
     CoordinatorSettings,

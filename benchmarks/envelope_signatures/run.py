@@ -24,7 +24,7 @@ from pathlib import Path
 from benchmarks.machine import describe_machine
 from fleetledger.coordinator.core.inputs import DeviceMessage
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.serving.gate import Authenticator
+from fleetledger.coordinator.program.authenticator import Authenticator
 from fleetledger.coordinator.topics.devices.state import Device
 from fleetledger.coordinator.topics.keys.state import DeviceKeys
 from fleetledger.schemas.contributions import Contribution, PartKey

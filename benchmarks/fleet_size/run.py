@@ -26,7 +26,7 @@ from benchmarks.machine import describe_machine
 from fleetledger.coordinator.core.inputs import OperatorCommand
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.program.engine import LedgerEngine
 from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.schemas.topics import FleetTopics

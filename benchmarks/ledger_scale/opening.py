@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.program.engine import LedgerEngine
 from fleetledger.coordinator.settings import load
 
 

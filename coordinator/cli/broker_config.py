@@ -11,8 +11,8 @@ import typer
 
 from fleetledger.coordinator.cli.common import done
 from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.program.broker_folders import KnownBroker
 from fleetledger.coordinator.provisioning.broker_access import local_port_of, write_access
-from fleetledger.coordinator.serving.broker_folders import KnownBroker
 from fleetledger.coordinator.settings import (
     FILE_NAME,
     CoordinatorSettings,

@@ -14,8 +14,8 @@ from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.formatting import some
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.program.command_client import carried_out
 from fleetledger.coordinator.reports.command_previews import preview_push
-from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.commands import PinDevices, PushModel

@@ -10,8 +10,8 @@ import typer
 from fleetledger.coordinator import completing
 from fleetledger.coordinator.cli.common import Tagged, command, for_each, say, show_action
 from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.program.tokens import invite
 from fleetledger.coordinator.provisioning.broker_access import close_access, open_access
-from fleetledger.coordinator.serving.inviting import invite
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.commands import SettleTwins
 from fleetledger.coordinator.topics.keys.commands import RevokeKey

@@ -38,6 +38,7 @@ from fleetledger.coordinator.ledger.proving import Proven
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import VerificationReport
 from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.program.home_verification import VerifiedHome, verify_home
 from fleetledger.coordinator.reports import explorer
 from fleetledger.coordinator.reports.reports import (
     AuditReport,
@@ -47,7 +48,6 @@ from fleetledger.coordinator.reports.reports import (
     VerifyReport,
 )
 from fleetledger.coordinator.reports.sentences import SENTENCES
-from fleetledger.coordinator.serving.verifying import VerifiedHome, verify_home
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in

@@ -24,10 +24,10 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.file import read_live
+from fleetledger.coordinator.program.operator import POLL_SECONDS
 from fleetledger.coordinator.reports.command_previews import preview_back
 from fleetledger.coordinator.reports.model_waits import version_wait
 from fleetledger.coordinator.reports.reports import ModelsReport
-from fleetledger.coordinator.serving.operator import POLL_SECONDS
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from fleetledger.coordinator.topics.models import queries as model_queries

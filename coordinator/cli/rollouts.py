@@ -20,6 +20,7 @@ from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.live.file import online_now
 from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.program.command_client import carried_out
 from fleetledger.coordinator.reports.rollouts.lookup import one_rollout, summaries
 from fleetledger.coordinator.reports.rollouts.plan_words import Approver, OnFail, ShadowIn, plan_of
 from fleetledger.coordinator.reports.rollouts.preview import RolloutPreview, preview
@@ -29,7 +30,6 @@ from fleetledger.coordinator.reports.rollouts.report import (
     RolloutsReport,
 )
 from fleetledger.coordinator.reports.rollouts.rollout_waits import preview_waits
-from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.topics.rollouts.commands import (
     ApproveGroup,
     EndRollout,

@@ -15,9 +15,9 @@ from fleetledger.coordinator.errors import LedgerError, TrustError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.program.command_client import carried_out
 from fleetledger.coordinator.reports.answers import WaitingRelease
 from fleetledger.coordinator.reports.reports import RootReport, ShownRelease
-from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.settings import CoordinatorSettings, load
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.releases.commands import PublishRoot

@@ -16,7 +16,7 @@ from pathlib import Path
 from shlex import quote
 
 from fleetledger.coordinator.core.formatting import some
-from fleetledger.coordinator.serving.broker_folders import (
+from fleetledger.coordinator.program.broker_folders import (
     KnownBroker,
     known_brokers,
     remember_broker,

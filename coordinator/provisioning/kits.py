@@ -25,6 +25,9 @@ from pathlib import Path
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.errors import CommandError, ProvisionError
 from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.program.broker_folders import KnownBroker
+from fleetledger.coordinator.program.command_client import send_all
+from fleetledger.coordinator.program.tokens import Invited, invite_all
 from fleetledger.coordinator.provisioning.broker_access import (
     AUTHORITY,
     BROKER,
@@ -35,9 +38,6 @@ from fleetledger.coordinator.provisioning.broker_access import (
     write_access,
 )
 from fleetledger.coordinator.provisioning.device_table import NO_DATA, TableRow
-from fleetledger.coordinator.serving.broker_folders import KnownBroker
-from fleetledger.coordinator.serving.inviting import Invited, invite_all
-from fleetledger.coordinator.serving.sending import send_all
 from fleetledger.coordinator.settings import (
     FILE_NAME,
     CoordinatorSettings,

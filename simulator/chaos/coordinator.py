@@ -16,8 +16,8 @@ from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.due import next_look
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.models.job_runner import Job
-from fleetledger.coordinator.serving.operator import OperatorInbox
-from fleetledger.coordinator.serving.shell import OPERATOR_SECONDS, TICK_SECONDS, CommandInbox
+from fleetledger.coordinator.program.operator import OperatorInbox
+from fleetledger.coordinator.program.shell import OPERATOR_SECONDS, TICK_SECONDS, CommandInbox
 from fleetledger.simulator.chaos.crashable import Crashable, FaultyWorld
 from fleetledger.simulator.virtual.coordinator import GROUP_SECONDS
 from fleetledger.simulator.virtual.job_runner import InlineJobRunner

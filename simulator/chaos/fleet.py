@@ -12,8 +12,8 @@ from unittest.mock import patch
 
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.program.operator import OperatorInbox
 from fleetledger.coordinator.proxy.store import ProxyStore
-from fleetledger.coordinator.serving.operator import OperatorInbox
 from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
 from fleetledger.coordinator.topics.models.commands import ImportModel
 from fleetledger.coordinator.topics.models.entries import ImportedFiles

@@ -13,7 +13,7 @@ from pathlib import Path
 from fleetledger.coordinator.core.rules import BoundRules, ModelRules, RolloutRules, StageRules
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.models.networks import prepare_network
-from fleetledger.coordinator.serving.inviting import invite
+from fleetledger.coordinator.program.tokens import invite
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
 from fleetledger.device_agent.home import AgentHome

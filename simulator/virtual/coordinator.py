@@ -14,7 +14,7 @@ from fleetledger.coordinator.assembling import CoordinatorSurroundings, assemble
 from fleetledger.coordinator.core.due import next_look
 from fleetledger.coordinator.core.live import Live
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.serving.shell import OPERATOR_SECONDS
+from fleetledger.coordinator.program.shell import OPERATOR_SECONDS
 from fleetledger.schemas.envelope import COORDINATOR
 from fleetledger.schemas.values import BootId, Digest
 from fleetledger.simulator.virtual.exchange import VirtualExchange

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.serving.operator import CommandAnswer, WaitingCommand
+from fleetledger.coordinator.program.operator import CommandAnswer, WaitingCommand
 from fleetledger.schemas.values import BootId
 
 

@@ -12,8 +12,8 @@ from benchmarks.fleet_view.presence import presence
 from benchmarks.fleet_view.run import Plan, broken_limits, measure_pages, measure_streams, summary
 from fleetledger.coordinator.dashboard.pages import PAGES
 from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.program.engine import LedgerEngine
 from fleetledger.coordinator.reports.old_and_new_classes import correct_ratios
-from fleetledger.coordinator.serving.engine import LedgerEngine
 from fleetledger.coordinator.settings import load
 
 SMALL = History(devices=12, entries=400, senders=2)

@@ -10,8 +10,8 @@ from benchmarks.fleet_view.history import FLEET
 from benchmarks.ledger_scale.life import Life, life_in
 from benchmarks.ledger_scale.run import LIMITS, broken_limits, timed
 from fleetledger.coordinator.paths import blob_folder
-from fleetledger.coordinator.serving.engine import LedgerEngine
-from fleetledger.coordinator.serving.verifying import VerifiedHome, verify_home
+from fleetledger.coordinator.program.engine import LedgerEngine
+from fleetledger.coordinator.program.home_verification import VerifiedHome, verify_home
 from fleetledger.coordinator.settings import load
 
 SMALL = Life(devices=9, entries=500)

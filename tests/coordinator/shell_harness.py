@@ -24,13 +24,13 @@ from fleetledger.coordinator.models.job_runner import ThreadJobRunner
 from fleetledger.coordinator.models.model_maker import ModelMaker
 from fleetledger.coordinator.models.payload_check import PayloadCheck
 from fleetledger.coordinator.paths import blob_folder
-from fleetledger.coordinator.serving.engine import LedgerEngine
-from fleetledger.coordinator.serving.file_server import FileServer
-from fleetledger.coordinator.serving.gate import Authenticator
-from fleetledger.coordinator.serving.operator import OperatorInbox
-from fleetledger.coordinator.serving.payload_intake import PayloadIntake
-from fleetledger.coordinator.serving.quotas import Quotas
-from fleetledger.coordinator.serving.shell import CoordinatorParts, Shell
+from fleetledger.coordinator.program.authenticator import Authenticator
+from fleetledger.coordinator.program.engine import LedgerEngine
+from fleetledger.coordinator.program.file_server import FileServer
+from fleetledger.coordinator.program.operator import OperatorInbox
+from fleetledger.coordinator.program.payload_intake import PayloadIntake
+from fleetledger.coordinator.program.quotas import Quotas
+from fleetledger.coordinator.program.shell import CoordinatorParts, Shell
 from fleetledger.coordinator.settings import CoordinatorSettings, MethodSection, write_new
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone

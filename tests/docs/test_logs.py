@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from fleetledger.coordinator.core.state import KINDS
-from fleetledger.coordinator.serving.journal import COORDINATOR_EVENTS
+from fleetledger.coordinator.program.journal import COORDINATOR_EVENTS
 from fleetledger.device_agent.journal import DEVICE_EVENTS
 from fleetledger.schemas.log_lines import FIELDS
 from fleetledger.schemas.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE

@@ -22,7 +22,7 @@ from fleetledger.transport.errors import NotAuthorisedError
 from fleetledger.transport.mqtt import MqttConnection
 from fleetledger.transport.mqtt_settings import MqttSettings
 from fleetledger.transport.tls import find_tls
-from tests.coordinator.serving.test_webhook import Hook, hook
+from tests.coordinator.program.test_webhook import Hook, hook
 from tests.device_agent.scripted import eventually
 from tests.docs.following import follow
 from tests.docs.sessions import Command, Session, commands, session

@@ -19,9 +19,9 @@ from fleetledger.coordinator.core.rules import ModelRules, StageRules
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.program.command_client import carried_out
+from fleetledger.coordinator.program.shell import Shell
 from fleetledger.coordinator.serve import mqtt_connect as coordinator_connect
-from fleetledger.coordinator.serving.sending import carried_out
-from fleetledger.coordinator.serving.shell import Shell
 from fleetledger.coordinator.settings import CoordinatorSettings, MethodSection, load
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from fleetledger.coordinator.cli import ledger as cli
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.serving import file_urls
+from fleetledger.coordinator.program import file_urls
 from fleetledger.coordinator.topics.models.entries import ModelExported
 from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.released_fleet import ReleasedFleet, RunningCoordinator

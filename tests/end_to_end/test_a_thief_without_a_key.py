@@ -15,7 +15,7 @@ import pytest
 
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.rules import ModelRules, StageRules
-from fleetledger.coordinator.serving.inviting import invite
+from fleetledger.coordinator.program.tokens import invite
 from fleetledger.coordinator.settings import CoordinatorSettings, MethodSection, SecuritySettings
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,

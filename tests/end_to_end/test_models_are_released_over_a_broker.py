@@ -13,7 +13,7 @@ from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.serving.broker import mqtt_settings
+from fleetledger.coordinator.program.broker import mqtt_settings
 from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.models.entries import ModelExported
 from fleetledger.coordinator.topics.releases.entries import ReleaseSigned, RootPublished

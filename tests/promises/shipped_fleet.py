@@ -8,8 +8,8 @@ from pathlib import Path
 from PIL import Image
 
 from fleetledger.coordinator.core.rules import ModelRules, StageRules
-from fleetledger.coordinator.serving.inviting import invite
-from fleetledger.coordinator.serving.operator import OperatorInbox
+from fleetledger.coordinator.program.operator import OperatorInbox
+from fleetledger.coordinator.program.tokens import invite
 from fleetledger.coordinator.settings import (
     CoordinatorSettings,
     MethodSection,

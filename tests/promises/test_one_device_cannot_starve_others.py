@@ -222,8 +222,8 @@ def hostile_message() -> bytes:
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
     found = Reading()
-    monkeypatch.setattr("fleetledger.coordinator.serving.gate.decode", found.read)
-    monkeypatch.setattr("fleetledger.coordinator.serving.message_reader.decode", found.read)
+    monkeypatch.setattr("fleetledger.coordinator.program.authenticator.decode", found.read)
+    monkeypatch.setattr("fleetledger.coordinator.program.message_reader.decode", found.read)
     return found
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.serving.broker_folders import (
+from fleetledger.coordinator.program.broker_folders import (
     KnownBroker,
     certificate_watch,
     remember_broker,
@@ -14,7 +14,7 @@ from fleetledger.coordinator.settings import load
 from fleetledger.transport.certificates import CertificateWatch, ending
 from fleetledger.transport.tls import TlsFiles
 from fleetledger.transport.tls_failures import hint_for_closing
-from tests.coordinator.serving.test_watch import Leaping
+from tests.coordinator.program.test_watch import Leaping
 from tests.coordinator.shell_harness import write_home
 from tests.device_agent.scripted import write_settings
 from tests.transport.certificates import DAY, Authority

@@ -23,8 +23,8 @@ from fleetledger.coordinator.dashboard.sources import NotThereError
 from fleetledger.coordinator.errors import CommandError, OperatorTimeoutError, QuestionError
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.live.file import read_presence
-from fleetledger.coordinator.serving.operator import actor_of
-from fleetledger.coordinator.serving.sending import carried_out
+from fleetledger.coordinator.program.command_client import carried_out
+from fleetledger.coordinator.program.operator import actor_of
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.log_lines import about
 from fleetledger.schemas.message import Strict, explain

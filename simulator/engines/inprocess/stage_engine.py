@@ -15,7 +15,7 @@ from pydantic_core import from_json
 
 from fleetledger.coordinator.core.state import State, read_entry
 from fleetledger.coordinator.ledger.blobs import Blobs
-from fleetledger.coordinator.serving.engine import LedgerEngine as CoordinatorEngine
+from fleetledger.coordinator.program.engine import LedgerEngine as CoordinatorEngine
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.network_meter import NetworkMeter

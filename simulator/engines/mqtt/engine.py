@@ -28,7 +28,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.errors import CommandError
-from fleetledger.coordinator.serving.sending import carried_out
+from fleetledger.coordinator.program.command_client import carried_out
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import DeviceId

@@ -11,9 +11,9 @@ import tomli_w
 
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.models.backbones import prepare_backbone
+from fleetledger.coordinator.program.command_client import carried_out
+from fleetledger.coordinator.program.operator import OperatorInbox
 from fleetledger.coordinator.proxy import settings as proxy
-from fleetledger.coordinator.serving.operator import OperatorInbox
-from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.settings import (
     FILE_NAME,
     CoordinatorBrokerSettings,

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
+from fleetledger.coordinator.program.engine import carry_out_waiting
+from fleetledger.coordinator.program.tokens import invite
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
-from fleetledger.coordinator.serving.engine import carry_out_waiting
-from fleetledger.coordinator.serving.inviting import invite
 from fleetledger.coordinator.settings import CoordinatorSettings
 from fleetledger.device_agent.enrolling import enrol
 from fleetledger.device_agent.home import AgentHome

@@ -20,8 +20,8 @@ from fleetledger.learning.networks.network import Network
 from fleetledger.methods.network_weights import decode_base, decode_weights
 from fleetledger.methods.registry import training_coordinator
 from fleetledger.methods.solved_heads import decode_head
+from tests.coordinator.program.test_shell import samples
 from tests.coordinator.replay.stories import WIDTH, Story
-from tests.coordinator.serving.test_shell import samples
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from fleetledger.coordinator.errors import CommandError, KeyFileError, TrustErro
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.serving.engine import carry_out_waiting
+from fleetledger.coordinator.program.engine import carry_out_waiting
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.trust.key_files import make_key, public_file, read_key

@@ -24,17 +24,17 @@ from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger import columns
 from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
-from fleetledger.coordinator.serving import engine as engine_module
-from fleetledger.coordinator.serving.engine import LedgerEngine
-from fleetledger.coordinator.serving.operator import OperatorInbox
-from fleetledger.coordinator.serving.snapshotting import SnapshotKeeper
+from fleetledger.coordinator.program import engine as engine_module
+from fleetledger.coordinator.program.engine import LedgerEngine
+from fleetledger.coordinator.program.operator import OperatorInbox
+from fleetledger.coordinator.program.snapshot_keeper import SnapshotKeeper
 from fleetledger.coordinator.settings import CoordinatorSettings, LedgerSection, load, write_new
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.schemas.values import DeviceId, Digest
 from tests.coordinator.core.harness import FLEET
 from tests.coordinator.every_kind.facts import FACTS, unpack
-from tests.coordinator.serving.test_engine import begun
+from tests.coordinator.program.test_engine import begun
 from tests.simulator.chaos.cutting import cuts
 
 SIZE: int = json.loads(FACTS.read_text("utf-8"))["size"]

@@ -15,8 +15,8 @@ from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.snapshot import LiveSnapshot
-from fleetledger.coordinator.serving.engine import carry_out_waiting
-from fleetledger.coordinator.serving.operator import FILE_NAME, OperatorInbox, actor_of
+from fleetledger.coordinator.program.engine import carry_out_waiting
+from fleetledger.coordinator.program.operator import FILE_NAME, OperatorInbox, actor_of
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.log_lines import event_of

@@ -12,8 +12,8 @@ from fleetledger.coordinator.dashboard.parts.device_map import MOST_GROUPS
 from fleetledger.coordinator.dashboard.parts.doing import with_doing
 from fleetledger.coordinator.live.file import LiveFile
 from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot
+from fleetledger.coordinator.program.command_client import carried_out
 from fleetledger.coordinator.reports.answers import Need
-from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.topics.devices.commands import TagDevices
 from fleetledger.coordinator.topics.stages.commands import CloseStage
 from fleetledger.schemas.health import DeviceHealth, HealthProblem

@@ -92,8 +92,8 @@ from fleetledger.transport.clock import Clock
 from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.core.round_bench import ABLE
 from tests.coordinator.every_kind.facts import NOT_IN_IT
+from tests.coordinator.program.test_shell import samples
 from tests.coordinator.round_answers import answer, weights
-from tests.coordinator.serving.test_shell import samples
 from tests.coordinator.shell_harness import (
     FLEET,
     MemoryCoordinator,

@@ -22,7 +22,7 @@ from fleetledger.coordinator.ledger.keys import (
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import VerificationReport, verify
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.program.engine import LedgerEngine
 from fleetledger.schemas.proofs.checkpoint import Checkpoint
 from fleetledger.schemas.values import FleetId
 

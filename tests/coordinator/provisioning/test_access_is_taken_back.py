@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger.command_line import app
-from fleetledger.coordinator.serving.broker_folders import known_brokers
+from fleetledger.coordinator.program.broker_folders import known_brokers
 from fleetledger.schemas.envelope import COORDINATOR
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId, FleetId

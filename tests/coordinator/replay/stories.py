@@ -14,7 +14,7 @@ from fleetledger.schemas.presence import Welcome
 from fleetledger.schemas.receipts import Receipt
 from fleetledger.schemas.values import ClassName
 from fleetledger.transport.memory import InMemoryBroker
-from tests.coordinator.serving.test_shell import CLASSES, samples
+from tests.coordinator.program.test_shell import CLASSES, samples
 from tests.coordinator.shell_harness import (
     MemoryCoordinator,
     ScriptedDevice,

@@ -14,9 +14,9 @@ from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.models.entries import ModelExported
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
+from tests.coordinator.program import test_phases_at_the_desk
+from tests.coordinator.program.test_phases_at_the_desk import Desk
 from tests.coordinator.replay.stories import replay
-from tests.coordinator.serving import test_phases_at_the_desk
-from tests.coordinator.serving.test_phases_at_the_desk import Desk
 
 
 def rules(retention: str) -> Rules:

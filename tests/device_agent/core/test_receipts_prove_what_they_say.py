@@ -10,7 +10,7 @@ import pytest
 from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.keys import coordinator_key, note_signer
 from fleetledger.coordinator.ledger.store import Ledger
-from fleetledger.coordinator.serving.receipting import told_otherwise, with_proof
+from fleetledger.coordinator.program.receipt_proofs import told_otherwise, with_proof
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.rollouts.entries import ModelCompared
 from fleetledger.device_agent.core.changes.rollouts import ComparisonWritten

@@ -10,7 +10,7 @@ import pytest
 
 from fleetledger.coordinator.ledger import folder_store
 from fleetledger.coordinator.ledger.store import Ledger
-from fleetledger.coordinator.serving import shell
+from fleetledger.coordinator.program import shell
 from fleetledger.coordinator.topics.contributions.rules import Intake
 from fleetledger.device_agent import slots
 from fleetledger.device_agent.store.store import AgentStore

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger.coordinator.core.rules import IntakeRules
-from fleetledger.coordinator.serving.quotas import Quotas
+from fleetledger.coordinator.program.quotas import Quotas
 from fleetledger.coordinator.settings import load, write_new
 from fleetledger.schemas.topics import DeviceTopic
 from fleetledger.schemas.values import DeviceId

@@ -15,7 +15,7 @@ from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendT
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.core.work import AverageRound, ExportHead, FreezeNetwork, SolveHead
 from fleetledger.coordinator.models.job_runner import Finished
-from fleetledger.coordinator.serving.operator import CommandAnswer
+from fleetledger.coordinator.program.operator import CommandAnswer
 from fleetledger.schemas.envelope import PROXY
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.receipts import Receipt, Refused

@@ -11,7 +11,7 @@ from pathlib import Path
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.serving.sending import carried_out
+from fleetledger.coordinator.program.command_client import carried_out
 from fleetledger.simulator.engines.mqtt.engine import MqttEngine
 from fleetledger.simulator.engines.mqtt.processes import child_environment, fleetledger_command
 from fleetledger.simulator.run.preparing import PreparedSeed

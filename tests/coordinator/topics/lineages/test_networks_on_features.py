@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.core.state import read_entry
-from fleetledger.coordinator.serving.file_server import FileServer
+from fleetledger.coordinator.program.file_server import FileServer
 from fleetledger.coordinator.topics.lineages.entries import FrozenBackbone
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.offers import Offer

@@ -15,8 +15,8 @@ from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.program.engine import LedgerEngine
 from fleetledger.coordinator.reports.sentences import SENTENCES
-from fleetledger.coordinator.serving.engine import LedgerEngine
 from fleetledger.coordinator.settings import CoordinatorSettings, load, write_new
 from fleetledger.coordinator.topics.models.commands import PushModel
 from fleetledger.coordinator.topics.releases import views as release_views

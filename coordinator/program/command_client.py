@@ -1,0 +1,75 @@
+"""Operator's commands are submitted here, and their answers waited for.
+
+A coordinator that runs carries them out. Where none runs this process does, unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.errors import CommandError, OperatorTimeoutError, QuestionError
+from fleetledger.coordinator.program.operator import POLL_SECONDS, CommandAnswer, OperatorInbox
+
+
+def carried_out(
+    home: Path,
+    command: Command,
+    *,
+    alone: bool = True,
+    timeout_seconds: float = 30.0,
+    actor: str = OPERATOR,
+) -> CommandAnswer:
+    """Submit a command, wait for it, and return the answer.
+
+    Raises `CommandError` if the command was refused, and what `send_all` raises.
+    """
+    (answer,) = send_all(
+        home, (command,), alone=alone, timeout_seconds=timeout_seconds, actor=actor
+    )
+    if answer.asks:
+        raise QuestionError(answer.text)
+    if not answer.done:
+        raise CommandError(answer.text)
+    return answer
+
+
+def send_all(
+    home: Path,
+    commands: Sequence[Command],
+    *,
+    alone: bool = True,
+    timeout_seconds: float = 30.0,
+    actor: str = OPERATOR,
+) -> list[CommandAnswer]:
+    """Submit commands together, wait for all of them, and return their answers in this order.
+
+    `alone` carries them out in this process if no coordinator runs. Raises `OperatorTimeoutError`
+    where none of those left was answered within the time.
+    """
+    inbox = OperatorInbox(home)
+    try:
+        tickets = [inbox.submit(command, actor=actor) for command in commands]
+        if alone:
+            # Most of the command line needs no core.
+            from fleetledger.coordinator.program.engine import carry_out_waiting  # noqa: PLC0415
+
+            carry_out_waiting(home)
+        return [_wait(inbox, ticket, home, timeout_seconds) for ticket in tickets]
+    finally:
+        inbox.close()
+
+
+def _wait(inbox: OperatorInbox, ticket: str, home: Path, seconds: float) -> CommandAnswer:
+    deadline = time.monotonic() + seconds
+    while (answer := inbox.answer_to(ticket)) is None:
+        if time.monotonic() >= deadline:
+            raise OperatorTimeoutError(
+                f"the coordinator of {home} did not answer within {seconds:g} s; "
+                "see its log, the command is still waiting in its inbox"
+            )
+        time.sleep(POLL_SECONDS)
+    return answer

@@ -1,0 +1,148 @@
+"""A process that takes its share of what devices send, checks it, and hands it on.
+
+It acknowledges to the broker what the coordinator has committed, and nothing else: where it is
+killed, what it had in hand is as if it had not come, and devices send it again. It ends with the
+coordinator, of whatever that dies.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from fleetledger.coordinator.program.broker import mqtt_settings
+from fleetledger.coordinator.program.workers.frames import (
+    CheckedBy,
+    Committed,
+    DeviceKey,
+    FromWorker,
+    WorkerTurn,
+    frame_of,
+    read_told,
+)
+from fleetledger.coordinator.program.workers.message_check import Checking
+from fleetledger.coordinator.settings import load
+from fleetledger.learning.numerics.blas import numpy_on_one_thread
+from fleetledger.schemas.log_lines import LogFormat, LogLevel, about
+from fleetledger.schemas.log_setup import logging_on
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.transport.interface import (
+    Connected,
+    Connection,
+    ConnectionProblem,
+    Disconnected,
+    IncomingMessage,
+)
+from fleetledger.transport.mqtt import MqttConnection
+
+log = logging.getLogger("coordinator.intake")
+
+GROUP = "intake"
+"""Name of the group among whose members the broker deals out messages."""
+_TURN_SECONDS = 1.0
+WORD_SECONDS = 5.0
+"""Between two words of a worker that it takes its turns."""
+
+
+@dataclass(frozen=True)
+class WorkerPlan:
+    """What a worker has to know."""
+
+    home: Path
+    number: int
+    filters: tuple[str, ...]
+    """What its group subscribes."""
+    log_format: LogFormat | None = None
+    log_level: LogLevel | None = None
+
+
+class IntakeWorker:
+    """Between a connection and a pipe."""
+
+    def __init__(self, connection: Connection, pipe: Pipe, checking: Checking) -> None:
+        self._connection = connection
+        self._pipe = pipe
+        self._checking = checking
+        self._lessons: SimpleQueue[DeviceKey | CheckedBy] = SimpleQueue()
+        self._in_hand: dict[int, IncomingMessage] = {}
+        """What is not committed yet, as far as this process knows."""
+        self._next = 0
+        self._away = "it was not connected yet"
+        """Why there is no connection to the broker."""
+        self._next_word = 0.0
+        self._ended = threading.Event()
+
+    def run(self, *filters: str) -> None:
+        """Serve until the coordinator closes the pipe."""
+        threading.Thread(target=self._listen, name="told", daemon=True).start()
+        self._connection.subscribe(*(f"$share/{GROUP}/{wanted}" for wanted in filters))
+        self._connection.start()
+        with suppress(BrokenPipeError, ConnectionResetError):
+            while not self._ended.is_set():
+                self._turn()
+        self._connection.stop()
+
+    def _turn(self) -> None:
+        event = self._connection.next_event(_TURN_SECONDS)
+        with suppress(Empty):
+            while True:
+                self._checking.learn(self._lessons.get_nowait())
+        if isinstance(event, IncomingMessage):
+            self._hand_on(event)
+        elif isinstance(event, Connected):
+            self._away, self._next_word = "", 0.0
+        elif isinstance(event, Disconnected):
+            self._away = event.reason
+        elif isinstance(event, ConnectionProblem):
+            if not self._connection.connected:
+                self._away = str(event.error)
+            said = about("intake.connection")
+            log.warning("intake worker: %s", event.error, extra=said)
+
+        if time.monotonic() >= self._next_word:
+            self._next_word = time.monotonic() + WORD_SECONDS
+            self._pipe.send_bytes(frame_of(WorkerTurn(self._away)))
+
+    def _hand_on(self, message: IncomingMessage) -> None:
+        number, self._next = self._next, self._next + 1
+        self._in_hand[number] = message
+        found = self._checking.found(FromWorker(number, message.topic, message.payload))
+        self._pipe.send_bytes(frame_of(found))
+
+    def _listen(self) -> None:
+        """Take in what the coordinator says (a thread of its own)."""
+        try:
+            while True:
+                word = read_told(self._pipe.recv_bytes())
+                if isinstance(word, Committed):
+                    for number in word.numbers:
+                        message = self._in_hand.pop(number, None)
+                        if message is not None:
+                            self._connection.acknowledge(message)
+                else:
+                    self._lessons.put(word)
+        except (EOFError, OSError):
+            self._ended.set()
+            self._connection.wake()
+
+
+def work(plan: WorkerPlan, pipe: Pipe) -> None:
+    """Be a worker: what the process does from its start to its end."""
+    # A terminal interrupts all of its programs; the coordinator says goodbye, and then this ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settings = load(plan.home)
+    # Payloads are small: a second thread of NumPy's only takes the time of other processes.
+    with logging_on(plan.log_format, plan.log_level), numpy_on_one_thread():
+        role = f"intake-{plan.number}"
+        # A session that is kept gets its share while nobody reads it, and Mosquitto 2.0 counts what
+        # a killed worker had in hand against the next one, until it gives that one nothing at all.
+        to_broker = replace(mqtt_settings(plan.home, settings, role=role), keeps_session=False)
+        connection = MqttConnection(to_broker)
+        IntakeWorker(connection, pipe, Checking(FleetTopics(settings.fleet))).run(*plan.filters)
