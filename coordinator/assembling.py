@@ -251,7 +251,7 @@ def _parts(local: LocalCoordinator, links: _Links, clock: Clock) -> CoordinatorP
         files=files,
         store=local.store,
         invitations=invitations,
-        gate=Authenticator(
+        authenticator=Authenticator(
             topics,
             lambda: engine.core.state,
             invitations.secret,

@@ -4,7 +4,7 @@ Two messages (a heartbeat, and a contribution with 3 KB attached), two steps, tw
 alternating order:
 
     sealed     `Sender.seal` and `encode`, as an agent does for every message
-    taken in   `decode` and `Authenticator.take`, as the coordinator does: of an enrolled device the
+    taken in   `decode` and `authenticate`, as the coordinator does: of an enrolled device the
                signature is checked and the number noted, of one without a key neither
 
     python -m benchmarks.envelope_signatures.run [--rounds 15]
@@ -89,11 +89,13 @@ def take_in(name: str, data: Sequence[bytes], key: SigningKey | None) -> None:
     state = State()
     state.devices.admitted[DEVICE] = Device(0)
     state.keys.by_device[DEVICE] = DeviceKeys(key=None if key is None else key.verify_key)
-    gate = Authenticator(TOPICS, lambda: state, lambda _: None)
-    gate.born(BIRTH)
+    authenticator = Authenticator(TOPICS, lambda: state, lambda _: None)
+    authenticator.born(BIRTH)
     topic = TOPICS.up(DEVICE, MESSAGES[name][2])
     for item in data:
-        assert isinstance(gate.take(topic, decode(item)), DeviceMessage), "it did not pass"
+        assert isinstance(authenticator.authenticate(topic, decode(item)), DeviceMessage), (
+            "it did not pass"
+        )
 
 
 def rate(count: int, act: Callable[[], object]) -> float:

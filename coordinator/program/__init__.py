@@ -1,1 +1,1 @@
-"""Program of the coordinator around its core: connections, storage of payloads, workers, snapshots."""
+"""Program around the coordinator's core: connections, intake of payloads, workers, snapshots."""

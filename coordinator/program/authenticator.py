@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.program.sequence_windows import Replayed
+from fleetledger.coordinator.program.sequence_windows import SequenceWindows
 from fleetledger.coordinator.topics.keys.state import DeviceKeys
 from fleetledger.schemas.enrolment import (
     Enrolment,
@@ -86,7 +86,7 @@ class Authenticator:
         self._secret = secret
         self._require_keys = require_keys
         self.wire = wire
-        self._replayed = Replayed()
+        self._windows = SequenceWindows()
         self._births: deque[Digest] = deque(maxlen=_BIRTHS)
         self.refused: Counter[DeviceId] = Counter()
         """Messages that were not believed, since the start."""
@@ -95,7 +95,7 @@ class Authenticator:
         """Note a birth of the coordinator, to which devices refer from now on."""
         self._births.append(birth)
 
-    def take(self, topic: str, payload: bytes) -> inputs.Input | None:
+    def authenticate(self, topic: str, payload: bytes) -> inputs.Input | None:
         """Return what a message means for the rules; None for a repeat.
 
         The topic must be one on which a device of this fleet speaks. Raises `EnvelopeError` for
@@ -122,7 +122,9 @@ class Authenticator:
         except SchemaError as error:
             return self._refuse(spoken.device, str(error))
 
-    def take_signed(self, topic: str, payload: bytes, key: VerifyKey) -> inputs.Input | None:
+    def authenticate_checked(
+        self, topic: str, payload: bytes, key: VerifyKey
+    ) -> inputs.Input | None:
         """Do the same with what another process has decoded, and found `key` to have signed.
 
         Where that key is not the device's, nothing of it counts.
@@ -137,7 +139,7 @@ class Authenticator:
             and envelope.header.kind not in _ASKING
         )
         if not believed:
-            return self.take(topic, payload)
+            return self.authenticate(topic, payload)
         return self._ordinary(_Message(topic, spoken.device, spoken.leaf, envelope))
 
     def _admit(self, topic: str, device: DeviceId, seal: Seal) -> None:
@@ -185,7 +187,7 @@ class Authenticator:
         header = message.envelope.header
         if message.leaf == "msg" and header.refers_to not in self._births:
             return False
-        return message.leaf == "state" or self._replayed.is_new(
+        return message.leaf == "state" or self._windows.is_new(
             message.device, header.boot, message.leaf, header.sequence
         )
 

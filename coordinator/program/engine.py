@@ -95,7 +95,7 @@ class LedgerEngine:
         """What is entered while a group is written, for who wants to know how long that takes."""
         self.snapshot_size = 0
         """Entries that were in the newest snapshot of the state at the start."""
-        self._core = self._replayed()
+        self._core = self._windows()
         self._ahead_ns = max(0, self._last_ns - clock())
 
     @classmethod
@@ -205,7 +205,7 @@ class LedgerEngine:
         """Close the ledger and let another process write."""
         self.ledger.close()
 
-    def _replayed(self) -> Core:
+    def _windows(self) -> Core:
         state, read = folded(self.ledger, forget=True)
         self.snapshot_size = state.size - read
         if read >= _LONG:

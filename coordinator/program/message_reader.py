@@ -32,10 +32,10 @@ class MessageReader:
     """
 
     def __init__(
-        self, topics: FleetTopics, gate: Authenticator, quotas: Quotas, clock: Clock
+        self, topics: FleetTopics, authenticator: Authenticator, quotas: Quotas, clock: Clock
     ) -> None:
         self._topics = topics
-        self._gate = gate
+        self._authenticator = authenticator
         self._quotas = quotas
         self._clock = clock
         self.unreadable: Counter[DeviceId] = Counter()
@@ -72,8 +72,10 @@ class MessageReader:
     def _understood(self, device: DeviceId, message: IncomingMessage) -> inputs.Input | None:
         try:
             if isinstance(message, CheckedMessage) and message.key is not None:
-                return self._gate.take_signed(message.topic, message.payload, message.key)
-            return self._gate.take(message.topic, message.payload)
+                return self._authenticator.authenticate_checked(
+                    message.topic, message.payload, message.key
+                )
+            return self._authenticator.authenticate(message.topic, message.payload)
         except SchemaError as error:
             self.unreadable[device] += 1
             count = self.unreadable[device]
@@ -97,7 +99,7 @@ class MessageReader:
             return None
         try:
             return inputs.MessagePutOff(
-                spoken.device, decode(payload, wire=self._gate.wire), seconds
+                spoken.device, decode(payload, wire=self._authenticator.wire), seconds
             )
         except SchemaError:
             return None

@@ -136,7 +136,7 @@ class PayloadIntake:
     def _lacks(self, request: TakePayload, why: object, *, here: bool = False) -> None:
         self._missing[request.device] = _Missing(str(why), here, time.monotonic())
 
-    def take(self, requests: Sequence[TakePayload]) -> None:
+    def submit(self, requests: Sequence[TakePayload]) -> None:
         """Start to take payloads in; the job runner's results say how each ended."""
         # One job for all that came attached: handing a small payload to another thread alone
         # costs as much as its check.

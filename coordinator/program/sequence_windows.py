@@ -34,7 +34,7 @@ class SequenceWindow:
         return True
 
 
-class Replayed:
+class SequenceWindows:
     """Windows of every device, for as long as this program runs."""
 
     def __init__(self) -> None:

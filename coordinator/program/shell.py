@@ -51,7 +51,7 @@ from fleetledger.coordinator.program.receipt_proofs import told_otherwise, with_
 from fleetledger.coordinator.program.refusing_disk import RefusingDisk
 from fleetledger.coordinator.program.rivals import Rivals
 from fleetledger.coordinator.program.snapshot_keeper import SnapshotKeeper
-from fleetledger.coordinator.program.traffic_meters import Metering
+from fleetledger.coordinator.program.traffic_meters import TrafficMeters
 from fleetledger.coordinator.program.watch import Look, ServingWatch
 from fleetledger.coordinator.program.workers.connection import CheckedMessage
 from fleetledger.coordinator.trust.invitations import Invitations
@@ -134,7 +134,7 @@ class CoordinatorParts:
     files: FileServer
     store: BlobStore
     invitations: Invitations
-    gate: Authenticator
+    authenticator: Authenticator
     clock: Clock = SYSTEM_CLOCK
     quotas: Quotas = field(default_factory=Quotas)
     meters: Meters = field(default_factory=Meters)
@@ -166,8 +166,8 @@ class Shell:
 
     def __init__(self, parts: CoordinatorParts) -> None:
         self._parts = parts
-        self._reader = MessageReader(parts.topics, parts.gate, parts.quotas, parts.clock)
-        self._metering = Metering(parts.meters)
+        self._reader = MessageReader(parts.topics, parts.authenticator, parts.quotas, parts.clock)
+        self._traffic = TrafficMeters(parts.meters)
         self._journal = Journal(parts.clock, parts.engine.core.live)
         parts.engine.on_commit = self._journal.committed
         signer = parts.sender.signer
@@ -245,7 +245,7 @@ class Shell:
             next_model_ns=None if next_ns is None else next_ns - engine.ahead_ns,
             waiting_version=engine.core.rollouts.waiting(),
         )
-        self._metering.carried(self._parts.blocks())
+        self._traffic.carried(self._parts.blocks())
         live.write(engine.core, engine.ledger.size, self._parts.meters, engine.ahead_ns)
 
     def _problems(self) -> Iterator[OpenProblem]:
@@ -302,8 +302,8 @@ class Shell:
         self._ledger_disk.took()
         self._uncommitted = None
         if engine.ledger.size > group.size:
-            self._metering.committed(self._parts.clock.seconds() - began)
-            self._metering.rounds(engine.core.state.rounds.current)
+            self._traffic.committed(self._parts.clock.seconds() - began)
+            self._traffic.rounds(engine.core.state.rounds.current)
             if self._parts.live is not None:
                 self._parts.live.note(committed_ns=self._parts.clock.time_ns())
         return requests
@@ -320,10 +320,10 @@ class Shell:
 
     def _take_in(self, wanted: Sequence[TakePayload], since: float) -> None:
         for item in wanted:
-            self._metering.took(item, since)
+            self._traffic.took(item, since)
             if item.contribution.offer is not None:
                 self._reader.charge(item.device, item.contribution.payload_bytes)
-        self._parts.intake.take(wanted)
+        self._parts.intake.submit(wanted)
 
     def _gather(self, seconds: float) -> _Group:
         group = _Group()
@@ -338,7 +338,7 @@ class Shell:
             event = self._parts.connection.next_event(0)
         for finished in self._parts.job_runner.results():
             group.happenings.append(finished.happening)
-            self._metering.worked(finished.happening)
+            self._traffic.worked(finished.happening)
             group.small_blobs.update(finished.small_blobs)
             if isinstance(finished.happening, _ABOUT_PAYLOADS):
                 self._reader.charge_json(finished.happening.device, finished.json_bytes)
@@ -381,7 +381,7 @@ class Shell:
             case IncomingMessage():
                 happening, within_quota = self._reader.read(event)
                 size = len(event.payload)
-                self._metering.came(happening, size, within_quota=within_quota)
+                self._traffic.came(happening, size, within_quota=within_quota)
                 if within_quota:
                     group.messages.append(event)
                 else:  # nothing of it is committed, and it takes nobody's place in the group
@@ -451,7 +451,7 @@ class Shell:
             case SendToDevice():
                 self._send(request)
                 now = parts.clock.seconds()
-                self._metering.answered(request, size=group.size, since=group.since, now=now)
+                self._traffic.answered(request, size=group.size, since=group.since, now=now)
             case TakeBack(device, leaf):
                 topic = parts.topics.down(device, leaf)
                 self._publish("other", OutgoingMessage(topic, b"", qos=1, retain=True))
@@ -552,13 +552,13 @@ class Shell:
         sent_ms = self._parts.clock.time_ms()
         envelope = self._parts.sender.seal(body, sent_ms=sent_ms, topic=topic)
         if isinstance(body, CoordinatorBirth):
-            self._parts.gate.born(envelope.message_id)
+            self._parts.authenticator.born(envelope.message_id)
             self._parts.engine.core.live.announce(envelope.message_id)
         message = OutgoingMessage(topic, encode(envelope), qos=1, retain=retain)
         self._publish(body.kind, message)
 
     def _publish(self, kind: str, message: OutgoingMessage) -> None:
-        self._metering.went(kind, len(message.payload))
+        self._traffic.went(kind, len(message.payload))
         try:
             self._parts.connection.publish(message)
         except TransportError as error:

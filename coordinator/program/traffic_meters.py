@@ -32,7 +32,7 @@ _MOST_TAKEN = 10_000
 _Taken = tuple[DeviceId, PartKey, int]
 
 
-class Metering:
+class TrafficMeters:
     """Counts into meters; nothing here decides anything."""
 
     def __init__(self, meters: Meters) -> None:

@@ -112,7 +112,9 @@ class MemoryCoordinator:
         self.blobs = Blobs(self.engine.ledger, store)
         maker = ModelMaker(home, store)
         invitations = Invitations(home)
-        self.gate = Authenticator(TOPICS, lambda: self.engine.core.state, invitations.secret)
+        self.authenticator = Authenticator(
+            TOPICS, lambda: self.engine.core.state, invitations.secret
+        )
         self.quotas = Quotas(rules.intake)
         self.meters = Meters()
         self.shell = Shell(
@@ -135,7 +137,7 @@ class MemoryCoordinator:
                 files=FileServer(self._exchange, lambda: self.blobs),
                 store=store,
                 invitations=invitations,
-                gate=self.gate,
+                authenticator=self.authenticator,
                 clock=clock,
                 quotas=self.quotas,
                 meters=self.meters,

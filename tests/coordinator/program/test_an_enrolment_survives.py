@@ -33,13 +33,13 @@ class Running:
 
     def __init__(self, home: Path) -> None:
         self.engine = LedgerEngine.open(home, Rules())
-        self.gate = Authenticator(
+        self.authenticator = Authenticator(
             FleetTopics(FLEET), lambda: self.engine.core.state, Invitations(home).secret
         )
 
     def hear(self, token: Token, key: SigningKey = KEY) -> list[Request]:
         """Take an enrolment in; the requests are those that a kill keeps from being done."""
-        taken = self.gate.take(TOPIC, asking(token, key))
+        taken = self.authenticator.authenticate(TOPIC, asking(token, key))
         assert taken is not None
         return self.engine.process([taken])
 
@@ -98,7 +98,7 @@ def test_who_was_committed_and_not_answered_is_answered_later(home: Path) -> Non
     assert Invitations(home).secret(token.invitation), "the kill kept it from being deleted"
     assert answers(running.hear(token)) == [Enrolled(key=KEY.verify_key)]
     assert running.kinds().count("device.enrolled") == 1
-    taken = running.gate.take(TOPIC, asking(token, OTHER))
+    taken = running.authenticator.authenticate(TOPIC, asking(token, OTHER))
     assert isinstance(taken, MessageRefused), "what is left of the secret is worth nothing"
     assert "no token is open for 'crane-7'" in taken.reason
     running.engine.close()
@@ -107,7 +107,9 @@ def test_who_was_committed_and_not_answered_is_answered_later(home: Path) -> Non
 def test_two_keys_in_one_group_are_one_enrolment(home: Path) -> None:
     token = invite(home, CRANE, hours=1).token
     running = Running(home)
-    taken = [running.gate.take(TOPIC, asking(token, key)) for key in (KEY, OTHER, KEY)]
+    taken = [
+        running.authenticator.authenticate(TOPIC, asking(token, key)) for key in (KEY, OTHER, KEY)
+    ]
     assert all(isinstance(item, EnrolmentProven) for item in taken)
     said = answers(running.engine.process([item for item in taken if item is not None]))
     assert [item.key for item in said] == [KEY.verify_key, KEY.verify_key]
@@ -122,10 +124,10 @@ def test_a_revocation_stays_over_a_restart(home: Path) -> None:
     revoke = RevokeKey(device=CRANE, reason="stolen")
     running.engine.process([OperatorCommand("ticket", revoke)])
     running = running.restart(home)
-    assert isinstance(running.gate.take(TOPIC, asking(token, KEY)), MessageRefused)
+    assert isinstance(running.authenticator.authenticate(TOPIC, asking(token, KEY)), MessageRefused)
     again = invite_beside(running, home)
     assert answers(running.hear(again, OTHER)) == [Enrolled(key=OTHER.verify_key)]
-    assert isinstance(running.gate.take(TOPIC, asking(again, KEY)), MessageRefused)
+    assert isinstance(running.authenticator.authenticate(TOPIC, asking(again, KEY)), MessageRefused)
     running.engine.close()
 
 

@@ -53,11 +53,11 @@ class Door:
 
     def __post_init__(self) -> None:
         self.state.devices.admitted = {CRANE: Device(0), LIFT: Device(1)}
-        self.gate = Authenticator(
+        self.authenticator = Authenticator(
             TOPICS, lambda: self.state, self._secret, require_keys=self.require_keys
         )
 
-        self.gate.born(BIRTH)
+        self.authenticator.born(BIRTH)
 
     @property
     def keys(self) -> DeviceKeys:
@@ -82,11 +82,13 @@ class Door:
         self, envelope: Envelope, leaf: str = "msg", device: DeviceId = CRANE
     ) -> inputs.Input | None:
         topic = TOPICS.up(device, leaf)  # type: ignore[arg-type]
-        return self.gate.take(topic, encode(envelope))
+        return self.authenticator.authenticate(topic, encode(envelope))
 
-    def take_signed(self, envelope: Envelope, key: SigningKey) -> inputs.Input | None:
+    def authenticate_checked(self, envelope: Envelope, key: SigningKey) -> inputs.Input | None:
         """Take a message that another process has found to be signed by a key."""
-        return self.gate.take_signed(TOPICS.up(CRANE, "msg"), encode(envelope), key.verify_key)
+        return self.authenticator.authenticate_checked(
+            TOPICS.up(CRANE, "msg"), encode(envelope), key.verify_key
+        )
 
     def refused(self, envelope: Envelope, device: DeviceId = CRANE, leaf: str = "msg") -> str:
         taken = self.take(envelope, leaf, device)
@@ -133,7 +135,7 @@ def test_of_a_device_with_a_key_only_what_it_signed_passes() -> None:
     assert door.passes(sealed())
     assert "is not signed; only what 'harbour/device/crane-7'" in door.refused(sealed(key=None))
     assert "is believed there" in door.refused(sealed(key=THIEF))
-    assert door.gate.refused == {CRANE: 2}
+    assert door.authenticator.refused == {CRANE: 2}
 
 
 def test_each_leaf_is_guarded() -> None:
@@ -198,7 +200,7 @@ def test_a_message_passes_once() -> None:
     assert door.passes(sealed(sequence=4)), "out of order, and new"
     assert door.take(sealed(sequence=4)) is None
     assert door.passes(sealed(sequence=5, leaf="hb"), leaf="hb"), "topics overtake each other"
-    assert door.gate.refused == {}, "brokers repeat; nobody is blamed"
+    assert door.authenticator.refused == {}, "brokers repeat; nobody is blamed"
 
 
 def test_what_an_earlier_run_said_passes_no_more() -> None:
@@ -221,10 +223,10 @@ def test_what_was_said_to_an_earlier_run_of_the_coordinator_passes_no_more() -> 
         assert door.passes(sealed(Death(), leaf="state", birth=birth), leaf="state")
     assert door.passes(sealed())
     later = Digest.of(b"announced again")
-    door.gate.born(later)
+    door.authenticator.born(later)
     assert door.passes(sealed(birth=later, sequence=1))
     assert door.passes(sealed(sequence=2)), "both are of this run"
-    assert door.gate.refused == {}
+    assert door.authenticator.refused == {}
 
 
 def test_births_and_deaths_may_be_repeated() -> None:
@@ -304,7 +306,7 @@ def test_a_flood_of_forgeries_is_counted_and_told_in_few_lines(
     with caplog.at_level(logging.WARNING, "coordinator"):
         for _ in range(1000):
             door.refused(sealed(key=None))
-    assert door.gate.refused[CRANE] == 1000
+    assert door.authenticator.refused[CRANE] == 1000
     assert len(caplog.messages) == 10
     assert caplog.messages[-1].startswith("crane-7: not believed, 512 so far: signature: ")
 
@@ -324,7 +326,7 @@ def test_what_cannot_be_the_devices_is_refused_before_its_body_is_read(
     assert "was revoked" in Door().revoke().refused(sealed(key=key))
     assert "is not signed" in door.refused(sealed(enrolment(), None))
     altered = encode(sealed()).replace(b'"stage":1', b'"stage":2')
-    taken = door.gate.take(TOPICS.up(CRANE, "msg"), altered)
+    taken = door.authenticator.authenticate(TOPICS.up(CRANE, "msg"), altered)
     assert isinstance(taken, inputs.MessageRefused)
 
 
@@ -333,7 +335,7 @@ def test_an_enrolment_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPat
     good = encode(sealed(enrolment()))
     long = good.replace(b'"body":{', b'"body":{"a":"' + b"x" * 9000 + b'",')
     monkeypatch.setattr("fleetledger.coordinator.program.authenticator.decode", nothing_is_read)
-    taken = door.gate.take(TOPICS.up(CRANE, "msg"), long)
+    taken = door.authenticator.authenticate(TOPICS.up(CRANE, "msg"), long)
     assert isinstance(taken, inputs.MessageRefused)
     assert "of 'enrolment' exceed 8192" in taken.reason
 
@@ -366,8 +368,8 @@ def test_secrets_are_files_that_their_owner_alone_reads(tmp_path: Path) -> None:
 def test_what_was_found_to_be_signed_by_the_devices_key_passes_as_if_it_had_been_asked() -> None:
     door = Door().enrol()
     message = sealed(sequence=3)
-    assert door.take_signed(message, KEY) == inputs.DeviceMessage(CRANE, message)
-    assert door.take_signed(message, KEY) is None, "a number counts once"
+    assert door.authenticate_checked(message, KEY) == inputs.DeviceMessage(CRANE, message)
+    assert door.authenticate_checked(message, KEY) is None, "a number counts once"
     assert door.take(message) is None, "whoever has read it"
 
 
@@ -386,7 +388,7 @@ def changed(case: str) -> Door:
 def test_what_a_key_signed_that_does_not_count_is_looked_at_anew(case: str) -> None:
     found_by = THIEF if case == "another key" else KEY
     envelope = sealed(key=found_by)
-    taken = changed(case).take_signed(envelope, found_by)
+    taken = changed(case).authenticate_checked(envelope, found_by)
     assert taken == changed(case).take(envelope)
     assert isinstance(taken, inputs.MessageRefused) == (case != "not admitted")
 
@@ -394,8 +396,8 @@ def test_what_a_key_signed_that_does_not_count_is_looked_at_anew(case: str) -> N
 def test_what_is_signed_in_another_name_or_for_an_earlier_run_does_not_pass() -> None:
     door = Door().enrol()
     posing = sealed(sender=LIFT)
-    assert isinstance(door.take_signed(posing, KEY), inputs.MessageRefused)
-    assert door.take_signed(sealed(birth=Digest.of(b"an earlier run")), KEY) is None
+    assert isinstance(door.authenticate_checked(posing, KEY), inputs.MessageRefused)
+    assert door.authenticate_checked(sealed(birth=Digest.of(b"an earlier run")), KEY) is None
     former = sealed(boot=EARLIER)
     door.keys.former_boots |= {EARLIER}
-    assert door.take_signed(former, KEY) == inputs.FormerRunSpoke(CRANE, former)
+    assert door.authenticate_checked(former, KEY) == inputs.FormerRunSpoke(CRANE, former)

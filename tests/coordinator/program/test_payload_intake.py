@@ -114,8 +114,8 @@ def test_a_payload_offered_twice_at_once_is_taken_in_once(
     """A device that is born again offers again while the first fetch is still under way."""
     store, fetcher = BlobStore(tmp_path / "blobs"), HandDrivenFetcher()
     intake = PayloadIntake(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
-    intake.take([offer])
-    intake.take([offer])
+    intake.submit([offer])
+    intake.submit([offer])
     fetcher.arrive()
     happenings = [finished.happening for finished in results_of(job_runner, 2)]
     assert {type(happening) for happening in happenings} == {PayloadStored, PayloadMissing}
@@ -132,7 +132,7 @@ def test_a_payload_that_the_disk_does_not_take_is_asked_for_again(
     monkeypatch.setattr(folder_store, "fsync_folder", refuse)
     store, fetcher = BlobStore(tmp_path / "blobs"), HandDrivenFetcher()
     intake = PayloadIntake(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
-    intake.take([offer])
+    intake.submit([offer])
     fetcher.arrive()
     (finished,) = results_of(job_runner, 1)
     assert isinstance(finished.happening, PayloadMissing)
@@ -141,7 +141,7 @@ def test_a_payload_that_the_disk_does_not_take_is_asked_for_again(
     assert problem.hinders
     assert "cannot be written" in problem.text
     monkeypatch.undo()
-    intake.take([offer])
+    intake.submit([offer])
     fetcher.arrive()
     results_of(job_runner, 1)
     assert list(intake.problems()) == []
@@ -152,13 +152,13 @@ def test_a_payload_that_does_not_come_is_a_problem_until_it_does(
 ) -> None:
     store, fetcher = BlobStore(tmp_path / "blobs"), HandDrivenFetcher()
     intake = PayloadIntake(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
-    intake.take([offer])
+    intake.submit([offer])
     fetcher.fail("camera-1 sends no block")
     results_of(job_runner, 1)
     (problem,) = intake.problems()
     assert (problem.about, problem.patience) == ("payloads", PATIENCE_SECONDS)
     assert "sends no block" in problem.text
-    intake.take([offer])
+    intake.submit([offer])
     fetcher.arrive()
     results_of(job_runner, 1)
     assert list(intake.problems()) == []
@@ -166,7 +166,7 @@ def test_a_payload_that_does_not_come_is_a_problem_until_it_does(
 
 def fetched(intake: PayloadIntake, fetcher: HandDrivenFetcher, offer: TakePayload) -> Path:
     """Have what is offered fetched; return where it lies until it is judged."""
-    intake.take([offer])
+    intake.submit([offer])
     fetcher.arrive()
     return fetcher.under_way[0][1]
 
@@ -248,7 +248,7 @@ def judged(tmp_path: Path, verdict: PayloadVerdict) -> Finished:
         HandDrivenFetcher(), job_runner, store, tmp_path / "incoming", check, NoAnswers()
     )
     intake.believe(verdict)
-    intake.take([request])
+    intake.submit([request])
     (finished,) = job_runner.results() or [job_runner.work()]
     return finished
 

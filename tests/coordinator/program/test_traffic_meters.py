@@ -12,7 +12,7 @@ from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.work import HeadSolved, SolveHead
 from fleetledger.coordinator.live.meters import Meters
 from fleetledger.coordinator.live.snapshot import HistogramNow
-from fleetledger.coordinator.program.traffic_meters import Metering
+from fleetledger.coordinator.program.traffic_meters import TrafficMeters
 from fleetledger.schemas.presence import Heartbeat, Welcome
 from fleetledger.schemas.receipts import Receipt
 from fleetledger.schemas.reports import Problem
@@ -115,18 +115,18 @@ def test_what_is_beyond_a_quota_or_not_believed_is_counted_by_its_reason(
     device: ScriptedDevice,
 ) -> None:
     meters = Meters()
-    metering = Metering(meters)
-    metering.came(None, 10, within_quota=False)
-    metering.came(inputs.MessageRefused(device.name, "why"), 10, within_quota=True)
+    traffic = TrafficMeters(meters)
+    traffic.came(None, 10, within_quota=False)
+    traffic.came(inputs.MessageRefused(device.name, "why"), 10, within_quota=True)
     assert count(meters, "messages_refused", "quota") == 1
     assert count(meters, "messages_refused", "unbelieved") == 1
 
 
 def test_what_the_exchange_of_blocks_carried_is_taken_over() -> None:
     meters = Meters()
-    metering = Metering(meters)
+    traffic = TrafficMeters(meters)
     for carried in (Counts(1, 100, 2, 200), Counts(2, 150, 2, 200)):
-        metering.carried(carried)
+        traffic.carried(carried)
     assert count(meters, "traffic_bytes", "out", "blocks") == 150
     assert count(meters, "traffic_bytes", "in", "blocks") == 200
 
@@ -137,19 +137,19 @@ def test_a_solve_takes_as_long_as_its_entry_says() -> None:
     bench.give("dev-1", contribution("payload"))
     asked = [request for _ in range(3) for request in bench.wait(3600)]
     request = next(item for item in asked if isinstance(item, SolveHead))
-    Metering(meters).worked(HeadSolved(solved(request)))
+    TrafficMeters(meters).worked(HeadSolved(solved(request)))
     assert histogram(meters, "solve_seconds").total == solved(request).seconds
 
 
 def test_a_round_takes_from_its_opening_to_its_closing() -> None:
     bench, meters = RoundBench(), Meters()
-    metering = Metering(meters)
+    traffic = TrafficMeters(meters)
     bench.lead()
-    metering.rounds(bench.core.state.rounds.current)
+    traffic.rounds(bench.core.state.rounds.current)
     bench.now_ns += 7 * SECOND
     bench.whole_round(1)
     for _ in range(2):
-        metering.rounds(bench.core.state.rounds.current)
+        traffic.rounds(bench.core.state.rounds.current)
     assert histogram(meters, "round_seconds").total == 7
     assert sum(histogram(meters, "round_seconds").counts) == 1
 
@@ -158,7 +158,7 @@ def test_a_round_that_ended_before_the_start_is_not_observed() -> None:
     bench, meters = RoundBench(), Meters()
     bench.lead()
     bench.whole_round(1)
-    metering = Metering(meters)
+    traffic = TrafficMeters(meters)
     for _ in range(2):
-        metering.rounds(bench.core.state.rounds.current)
+        traffic.rounds(bench.core.state.rounds.current)
     assert sum(histogram(meters, "round_seconds").counts) == 0
