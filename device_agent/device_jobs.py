@@ -19,6 +19,7 @@ from fleetledger.device_agent.chance import part_context
 from fleetledger.device_agent.comparison.comparer import Comparer
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.inputs import Input
+from fleetledger.device_agent.core.notices import problem
 from fleetledger.device_agent.core.records import ActiveModel
 from fleetledger.device_agent.core.requests import (
     CheckActiveModel,
@@ -35,7 +36,6 @@ from fleetledger.device_agent.core.requests import (
     ShadowModel,
     Train,
 )
-from fleetledger.device_agent.core.telling import problem
 from fleetledger.device_agent.errors import AgentError, DamagedError
 from fleetledger.device_agent.features.cache import FeatureCache
 from fleetledger.device_agent.features.computing import FrozenExtractor

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from fleetledger.device_agent.answering import score_each
-from fleetledger.device_agent.core.standing import UNANSWERED, left_out_text
+from fleetledger.device_agent.core.standing_problems import UNANSWERED, left_out_text
 from fleetledger.device_agent.images import PictureFile, PictureOutcome, read_pictures
 from fleetledger.device_agent.inference import InstalledModel, SampleScores
 from fleetledger.device_agent.measuring import doubts, head_of, projections_of

@@ -15,7 +15,7 @@ from dataclasses import replace
 from fleetledger.device_agent.core.changes.proofs import CheckpointForgotten
 from fleetledger.device_agent.core.changes.releases import TrustForgotten
 from fleetledger.device_agent.core.changes.rounds import MemoryForgotten
-from fleetledger.device_agent.core.heard import proven_size
+from fleetledger.device_agent.core.coordinator_presence import proven_size
 from fleetledger.device_agent.core.models import files_to_keep
 from fleetledger.device_agent.core.state import AgentRecords
 from fleetledger.device_agent.errors import HomeError

@@ -13,8 +13,8 @@ from typing import Any
 
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.log_words import Line, contribution_line, of_round, warning
 from fleetledger.device_agent.core.requests import Request, Say, SendOutboxMessage, Train
-from fleetledger.device_agent.core.saying import Line, contribution_line, of_round, warning
 from fleetledger.device_agent.core.state import AgentState
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.counted import count_of

@@ -12,7 +12,7 @@ import numpy as np
 from fleetledger.device_agent.answering import score_each
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.core.requests import Measure
-from fleetledger.device_agent.core.standing import UNANSWERED, left_out_text
+from fleetledger.device_agent.core.standing_problems import UNANSWERED, left_out_text
 from fleetledger.device_agent.images import PictureFile, read_pictures
 from fleetledger.device_agent.inference import Floats, Inputs, InstalledModel, SampleScores
 from fleetledger.device_agent.settings import AgentDetectionSettings

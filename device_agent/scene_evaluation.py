@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fleetledger.device_agent.core.standing import left_out_text
+from fleetledger.device_agent.core.standing_problems import left_out_text
 from fleetledger.device_agent.evaluation import EvaluationResult
 from fleetledger.device_agent.inference import InstalledModel
 from fleetledger.device_agent.measuring import pixel_uncertainty, require_numbers

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from fleetledger.device_agent.core import heard, inputs
+from fleetledger.device_agent.core import coordinator_presence, inputs
 from fleetledger.device_agent.core.changes.durable import Durable
 from fleetledger.device_agent.core.records import ActiveModel, OutboxKey
 from fleetledger.device_agent.core.requests import (
@@ -36,7 +36,7 @@ from fleetledger.device_agent.core.requests import (
     WakeAt,
 )
 from fleetledger.device_agent.core.session import turn
-from fleetledger.device_agent.core.standing import left_out
+from fleetledger.device_agent.core.standing_problems import left_out
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
 from fleetledger.device_agent.device_jobs import WORK, DeviceJobs
 from fleetledger.device_agent.errors import DamagedError, HeldError, StoreError
@@ -509,7 +509,7 @@ class Agent:
             outbox=len(records.outbox),
             dead_letters=records.dead_letters,
             trust=describe_trust(state),
-            silence=heard.describe(state),
+            silence=coordinator_presence.describe(state),
             wire=describe_wire(state),
             key="" if self._parts.keys is None else self._parts.keys.describe(),
             ledger_seen=None if records.seen is None else records.seen.size,

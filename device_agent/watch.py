@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 
-from fleetledger.device_agent.core.standing import standing_problems
+from fleetledger.device_agent.core.standing_problems import standing_problems
 from fleetledger.device_agent.core.state import AgentState
 from fleetledger.device_agent.worker import AgentWorker
 from fleetledger.schemas.log_lines import about

@@ -27,9 +27,9 @@ from fleetledger.device_agent.comparison.images import (
 from fleetledger.device_agent.comparison.live import live_sample_of
 from fleetledger.device_agent.comparison.running import ComparedModel, RunningComparison
 from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.notices import problem
 from fleetledger.device_agent.core.records import PendingComparison
 from fleetledger.device_agent.core.requests import Compare
-from fleetledger.device_agent.core.telling import problem
 from fleetledger.device_agent.errors import CandidateError, ModelError
 from fleetledger.device_agent.health.machine import Conditions, Machine
 from fleetledger.device_agent.home import AgentHome

@@ -15,7 +15,7 @@ from itertools import cycle, islice
 from fleetledger.device_agent.comparison.asking import AskedModel, ModelOpinion, ReadSample, agree
 from fleetledger.device_agent.comparison.counts import ComparisonTally
 from fleetledger.device_agent.comparison.images import ComparedImage
-from fleetledger.device_agent.core.standing import UNANSWERED, left_out_text
+from fleetledger.device_agent.core.standing_problems import UNANSWERED, left_out_text
 from fleetledger.device_agent.errors import CandidateError, ModelError
 from fleetledger.device_agent.inference import Inputs
 from fleetledger.learning.errors import FeatureError, NotFiniteError

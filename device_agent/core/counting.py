@@ -28,6 +28,7 @@ from fleetledger.device_agent.core.decision import (
     change,
     tried,
 )
+from fleetledger.device_agent.core.notices import problem, recovered, tell
 from fleetledger.device_agent.core.policy import refusal
 from fleetledger.device_agent.core.records import (
     CountingState,
@@ -37,15 +38,14 @@ from fleetledger.device_agent.core.records import (
     Scanning,
 )
 from fleetledger.device_agent.core.requests import ComputePart
-from fleetledger.device_agent.core.scanning import counted_images
-from fleetledger.device_agent.core.standing import (
+from fleetledger.device_agent.core.scans import counted_images
+from fleetledger.device_agent.core.standing_problems import (
     UNANSWERED,
     left_out,
     sample_text,
     unanswered_images,
 )
 from fleetledger.device_agent.core.state import AgentState
-from fleetledger.device_agent.core.telling import problem, recovered, tell
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import Contribution, PartKey
 from fleetledger.schemas.values import Digest

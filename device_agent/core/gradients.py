@@ -10,9 +10,9 @@ from __future__ import annotations
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.changes.rounds import GradientsLost, GradientsWritten
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
+from fleetledger.device_agent.core.notices import problem, tell_happened
 from fleetledger.device_agent.core.records import TrainingJob
 from fleetledger.device_agent.core.state import AgentState
-from fleetledger.device_agent.core.telling import problem, tell_happened
 from fleetledger.schemas.proxy import PrototypeGradients
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fleetledger.device_agent.core import comparing, detecting, inputs, releases, settling, variants
+from fleetledger.device_agent.core import (
+    comparison,
+    detection,
+    inputs,
+    releases,
+    settling,
+    variants,
+)
 from fleetledger.device_agent.core.changes.actions import ActionEnded, DesiredTaken
 from fleetledger.device_agent.core.changes.durable import Change
 from fleetledger.device_agent.core.changes.measurements import ModelEvaluated
@@ -19,6 +26,7 @@ from fleetledger.device_agent.core.decision import (
     change,
     tried,
 )
+from fleetledger.device_agent.core.notices import problem, recovered, tell, tell_happened
 from fleetledger.device_agent.core.records import Files, ModelProgress, Try
 from fleetledger.device_agent.core.requests import (
     CancelFetch,
@@ -32,7 +40,6 @@ from fleetledger.device_agent.core.requests import (
     ShadowModel,
 )
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
-from fleetledger.device_agent.core.telling import problem, recovered, tell, tell_happened
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.models import DesiredModel, ModelStatus
@@ -322,7 +329,7 @@ def model_installed(state: AgentState, event: inputs.ModelInstalled, now: float)
         evaluate=state.rules.evaluates,
         settling_since=now,
     )
-    compares = comparing.wanted(state.records, action, "run", event.active, event.former)
+    compares = comparison.wanted(state.records, action, "run", event.active, event.former)
     status = ModelStatus(
         version=event.active.version,
         manifest=event.active.manifest,
@@ -409,7 +416,7 @@ def evaluated(state: AgentState, event: inputs.Evaluated, _now: float) -> AgentD
     """Keep the result, to tell it after this and every later welcome."""
     models = replace(state.models, evaluating=False, unmeasured=event.reason)
     told = recovered(state.told, [state.models.unmeasured])
-    decision = change(models) + detecting.seed(state, event)
+    decision = change(models) + detection.seed(state, event)
     if event.evaluation is None:
         if not event.reason:
             return decision + change(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from fleetledger.device_agent.core import heard, inputs
+from fleetledger.device_agent.core import coordinator_presence, inputs
 from fleetledger.device_agent.core.changes.actions import ActionsForgotten
 from fleetledger.device_agent.core.changes.contributions import NextPartLearned
 from fleetledger.device_agent.core.changes.durable import Change
@@ -17,11 +17,11 @@ from fleetledger.device_agent.core.decision import (
     change,
     tried,
 )
-from fleetledger.device_agent.core.enrolling import ask_anew
+from fleetledger.device_agent.core.enrolment import ask_anew
+from fleetledger.device_agent.core.notices import problem, tell_happened
 from fleetledger.device_agent.core.records import Files, PresenceState, Sending, Try
 from fleetledger.device_agent.core.requests import ReferTo, Say, Send, SendHealth, SendHeartbeat
 from fleetledger.device_agent.core.state import AgentState
-from fleetledger.device_agent.core.telling import problem, tell_happened
 from fleetledger.schemas.contributions import HeldPart, PartKey, held_digest
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.presence import Birth
@@ -61,7 +61,7 @@ def coordinator_born(state: AgentState, event: inputs.CoordinatorBorn, now: floa
     shorter ledger. A coordinator that runs beside another one is greeted by nobody.
     """
     presence = state.presence
-    if heard.is_old(state, event):
+    if coordinator_presence.is_old(state, event):
         return _doubted(state, event)
     if event.birth.beside:
         return change(replace(presence, coordinator=None, beside=(event.boot, *event.birth.beside)))
@@ -83,7 +83,9 @@ def coordinator_born(state: AgentState, event: inputs.CoordinatorBorn, now: floa
         presence = replace(presence, held={}, held_by=event.boot)
     # A file that could not be had from the last run is asked for at once.
     files: Files = replace(state.files, tries={})
-    greeted = change(presence, files, *ask_anew(state, now)) + heard.born(state, event)
+    greeted = change(presence, files, *ask_anew(state, now)) + coordinator_presence.born(
+        state, event
+    )
     return refers + greeted + _ledger_is_shorter(state, event)
 
 
@@ -114,7 +116,7 @@ def _doubted(state: AgentState, event: inputs.CoordinatorBorn) -> AgentDecision:
     """
     if state.presence.doubted:
         return NOTHING_TO_DO
-    text = heard.why_old(state, event)
+    text = coordinator_presence.why_old(state, event)
     told = tell_happened(state.told, [problem("ledger", text)], state.rules)
     return change(replace(state.presence, doubted=True), told) + ask(
         Say(text), Send("state", make_birth(state), retain=True)

@@ -8,14 +8,15 @@ The rules, in the order of their modules:
   while the coordinator is away.
 - **Health** (`presence`). Once welcomed, a device says now and then how its machine is, unless the
   coordinator answers that it does not know such a message.
-- **Enrolling** (`enrolling`). A key that waits for the coordinator's word is shown to it until the
+- **Enrolment** (`enrolment`). A key that waits for the coordinator's word is shown to it until the
   answer; a device without another key says nothing else before.
-- **A shorter ledger** (`presence`, `heard`). If a new run of the coordinator has fewer entries than
-  this device has seen, its assignments and models begin anew, and the owner is told. A device with
-  the coordinator's key does not believe such a run, until its owner says otherwise.
-- **Silence** (`heard`). The owner is told when nothing new came for long that the coordinator
-  signed.
-- **Looking** (`scanning`). The data folder is scanned every few seconds and for every new
+- **A shorter ledger** (`presence`, `coordinator_presence`). If a new run of the coordinator has
+  fewer entries than this device has seen, its assignments and models begin anew, and the owner is
+  told. A device with the coordinator's key does not believe such a run, until its owner says
+  otherwise.
+- **Silence** (`coordinator_presence`). The owner is told when nothing new came for long that the
+  coordinator signed.
+- **Scans** (`scans`). The data folder is scanned every few seconds and for every new
   assignment. While files are being written, counting waits, for ten scans at most. Of an image in
   two class folders, the place under which it is counted stands, else the first; it is reported.
 - **Counting** (`counting`). An image is its content: moving, copying or renaming a file changes
@@ -39,14 +40,12 @@ The rules, in the order of their modules:
   are here and the folder was scanned for it; an order that is over is dropped, with its result.
   An order to look at the images alone is answered by a 'nothing' that says what was seen.
 - **Gradients** (`gradients`). What a training makes for the proxy is a message to it, written in
-the
-  same transaction as the answer. Nobody waits for it.
-- **Noticing** (`detecting`). Class names that the fleet lacks are reported once. New images are
+  the same transaction as the answer. Nobody waits for it.
+- **Detection** (`detection`). Class names that the fleet lacks are reported once. New images are
   measured with the active model before they are counted; a batch that is less certain than the
   device's earlier ones is reported once.
-- **Sending** (`sending`). Part, message and counted images are written in one transaction before
-the
-  message is sent. It is sent again with growing waits until its receipt: accepted, and it is
+- **Outbox** (`outbox`). Part, message and counted images are written in one transaction before
+  the message is sent. It is sent again with growing waits until its receipt: accepted, and it is
   dropped; refused, and it moves to the dead letters, its images staying counted so that they are
   not sent for ever; later, and it waits. A part that the operator retracts after its receipt is
   like a refused one: its images stay counted, and are given again under no number.
@@ -55,14 +54,14 @@ the
   verified, self-tested and switched to; whatever comes of it is reported, and measured on the
   evaluation folder. A model that fails leaves the former one. Where it is given, a device switches
   in hours of its own day alone.
-- **Comparing** (`comparing`). In a rollout two models are compared on the same images, before the
+- **Comparison** (`comparison`). In a rollout two models are compared on the same images, before the
   switch or after it, once; the message with what was counted goes to the outbox.
 - **Settling** (`settling`). A model that has run for long enough is told to have settled.
 - **Patience** (`patience`). A desired model that is not installed at its deadline is reported as
   failed. The deadline counts from its arrival, over restarts, and not by the calendar.
 - **Releases** (`releases`). With the fleet's root, nothing is done about a desired model before
   root, release and manifest were judged; what is refused is reported, and nothing of it is kept.
-- **Telling** (`telling`). Problems are told once, reports after every welcome.
+- **Notices** (`notices`). Problems are told once, reports after every welcome.
 
 Nothing here reads a clock or a file: `now` is any clock in seconds that does not go back.
 """
@@ -73,20 +72,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fleetledger.device_agent.core import (
-    comparing,
+    comparison,
+    coordinator_presence,
     counting,
-    detecting,
-    enrolling,
+    detection,
+    enrolment,
     gradients,
-    heard,
     inputs,
     models,
+    notices,
+    outbox,
     patience,
     presence,
-    scanning,
-    sending,
+    scans,
     settling,
-    telling,
     training,
     variants,
 )
@@ -155,9 +154,13 @@ def _next_time(state: AgentState, now: float) -> float:
     times = [item.due for item in state.files.tries.values()]
     times += [state.files.starved.due, state.work.retry.due, state.training.retry.due]
     times.append(state.work.joins_at)
-    times += [sending.next_message(state, now) or now]
+    times += [outbox.next_message(state, now) or now]
     times.append(state.models.clock_due)
-    deadlines = (patience.next_time(state), heard.next_time(state), settling.next_time(state))
+    deadlines = (
+        patience.next_time(state),
+        coordinator_presence.next_time(state),
+        settling.next_time(state),
+    )
     times += [deadline for deadline in deadlines if deadline is not None]
     if not state.scanning.running:
         times.append(state.scanning.due)
@@ -171,33 +174,33 @@ def _next_time(state: AgentState, now: float) -> float:
 
 def _started(state: AgentState, event: inputs.Started, now: float) -> AgentDecision:
     begun = models.started(state, event, now) + patience.started(state, event, now)
-    return begun + heard.started(state, now)
+    return begun + coordinator_presence.started(state, now)
 
 
 _WHEN_DUE: tuple[Rule, ...] = (
-    enrolling.enrolment_due,
+    enrolment.enrolment_due,
     presence.birth_due,
-    scanning.scan_due,
+    scans.scan_due,
     patience.deadline_due,
     models.manifest_due,
     models.unneeded_fetch_due,
     models.fetch_due,
-    detecting.names_due,
-    detecting.measure_due,
+    detection.names_due,
+    detection.measure_due,
     counting.work_due,
     training.training_due,
     gradients.lost_due,
-    sending.messages_due,
+    outbox.messages_due,
     models.install_due,
     models.evaluation_due,
-    comparing.candidate_due,
-    comparing.comparison_due,
+    comparison.candidate_due,
+    comparison.comparison_due,
     models.cleaning_due,
-    telling.images_due,
-    telling.reports_due,
+    notices.images_due,
+    notices.reports_due,
     settling.settling_due,
-    heard.silence_due,
-    telling.problems_due,
+    coordinator_presence.silence_due,
+    notices.problems_due,
     presence.heartbeat_due,
     presence.health_due,
 )
@@ -207,12 +210,12 @@ COUNTING: tuple[Rule, ...] = tuple(
     for rule in _WHEN_DUE
     if rule
     in {
-        scanning.scan_due,
-        detecting.names_due,
+        scans.scan_due,
+        detection.names_due,
         counting.work_due,
-        sending.messages_due,
-        telling.reports_due,
-        telling.problems_due,
+        outbox.messages_due,
+        notices.reports_due,
+        notices.problems_due,
     }
 )
 """The rules of a device that is connected, counts, and does nothing else: those of models, rounds,
@@ -224,15 +227,15 @@ _BY_INPUT: dict[type, Callable[[AgentState, Any, float], AgentDecision]] = {
     inputs.AgentConnected: presence.connected,
     inputs.AgentDisconnected: presence.disconnected,
     inputs.CoordinatorBorn: presence.coordinator_born,
-    inputs.CoordinatorBeat: heard.beat,
+    inputs.CoordinatorBeat: coordinator_presence.beat,
     inputs.CoordinatorDied: presence.coordinator_died,
     inputs.Welcomed: presence.welcomed,
-    inputs.KeyEnrolled: enrolling.enrolled,
-    inputs.Assigned: scanning.assigned,
+    inputs.KeyEnrolled: enrolment.enrolled,
+    inputs.Assigned: scans.assigned,
     inputs.DesiredArrived: models.desired,
-    inputs.ReceiptArrived: sending.receipt_arrived,
-    inputs.Scanned: scanning.scanned,
-    inputs.ScanFailed: scanning.scan_failed,
+    inputs.ReceiptArrived: outbox.receipt_arrived,
+    inputs.Scanned: scans.scanned,
+    inputs.ScanFailed: scans.scan_failed,
     inputs.PartComputed: counting.part_computed,
     inputs.PartEmpty: counting.part_empty,
     inputs.SamplesUnanswered: counting.samples_unanswered,
@@ -248,17 +251,17 @@ _BY_INPUT: dict[type, Callable[[AgentState, Any, float], AgentDecision]] = {
     inputs.ManifestRead: models.manifest_read,
     inputs.ModelInstalled: models.model_installed,
     inputs.VariantLeft: variants.left,
-    inputs.CandidateKept: comparing.candidate_kept,
-    inputs.CandidateForgotten: comparing.candidate_forgotten,
-    inputs.ComparisonGoesOn: comparing.goes_on,
-    inputs.Compared: comparing.compared,
-    inputs.ComparisonFailed: comparing.failed,
+    inputs.CandidateKept: comparison.candidate_kept,
+    inputs.CandidateForgotten: comparison.candidate_forgotten,
+    inputs.ComparisonGoesOn: comparison.goes_on,
+    inputs.Compared: comparison.compared,
+    inputs.ComparisonFailed: comparison.failed,
     inputs.ThrottlingRead: settling.settled,
     inputs.LocalClockRead: models.clock_read,
     inputs.ModelRefused: models.model_refused,
     inputs.ModelFellBack: models.model_fell_back,
     inputs.EvaluationAsked: models.evaluation_asked,
     inputs.Evaluated: models.evaluated,
-    inputs.UncertaintyMeasured: detecting.measured,
-    inputs.Noticed: telling.noticed,
+    inputs.UncertaintyMeasured: detection.measured,
+    inputs.Noticed: notices.noticed,
 }

@@ -29,12 +29,12 @@ from fleetledger.device_agent.core.decision import (
     tried,
 )
 from fleetledger.device_agent.core.gradients import gradients_written
+from fleetledger.device_agent.core.notices import problem, tell, tell_happened
 from fleetledger.device_agent.core.policy import publishes_gradients, refusal, withheld
 from fleetledger.device_agent.core.records import ImageToCount, Sighting, Training, TrainingJob
 from fleetledger.device_agent.core.requests import Train
-from fleetledger.device_agent.core.standing import left_out, sample_text
+from fleetledger.device_agent.core.standing_problems import left_out, sample_text
 from fleetledger.device_agent.core.state import AgentState
-from fleetledger.device_agent.core.telling import problem, tell, tell_happened
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import Contribution, PartKey
 from fleetledger.schemas.rounds import RoundOrder

@@ -20,9 +20,9 @@ from fleetledger.device_agent.core.changes.variants import (
     VariantsForgiven,
 )
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
+from fleetledger.device_agent.core.notices import problem, tell_happened
 from fleetledger.device_agent.core.records import OwnReports
 from fleetledger.device_agent.core.state import AgentState
-from fleetledger.device_agent.core.telling import problem, tell_happened
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.models import DesiredModel, ModelStatus
 from fleetledger.schemas.offers import Offer

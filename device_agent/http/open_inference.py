@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
-from fleetledger.device_agent.core.standing import UNANSWERED
+from fleetledger.device_agent.core.standing_problems import UNANSWERED
 from fleetledger.device_agent.inference import Inputs
 from fleetledger.device_agent.serving.answers import Tensors
 from fleetledger.device_agent.serving.loaded import LeasedModel

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fleetledger.device_agent.answering import score_each
-from fleetledger.device_agent.core.standing import UNANSWERED
+from fleetledger.device_agent.core.standing_problems import UNANSWERED
 from fleetledger.device_agent.errors import LoadError
 from fleetledger.device_agent.inference import (
     Frozen,

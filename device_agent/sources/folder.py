@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleetledger.device_agent.core.inputs import Image, Scanned
-from fleetledger.device_agent.core.telling import problem
+from fleetledger.device_agent.core.notices import problem
 from fleetledger.device_agent.errors import SourceError
 from fleetledger.device_agent.images import MAX_FILE_BYTES
 from fleetledger.device_agent.sources.cache import DigestCache, HashedFile

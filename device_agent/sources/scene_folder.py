@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from fleetledger.device_agent.core.inputs import Image, Scanned
-from fleetledger.device_agent.core.telling import problem
+from fleetledger.device_agent.core.notices import problem
 from fleetledger.device_agent.images import ChangedError
 from fleetledger.device_agent.sources.cache import DigestCache
 from fleetledger.device_agent.sources.mask_classes import load_mask_classes

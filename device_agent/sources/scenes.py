@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from fleetledger.device_agent.core.telling import problem
+from fleetledger.device_agent.core.notices import problem
 from fleetledger.device_agent.errors import SourceError
 from fleetledger.device_agent.images import MAX_FILE_BYTES, ChangedError
 from fleetledger.device_agent.sources.cache import DigestCache, HashedFile

@@ -51,7 +51,7 @@ NO_NUMBERS = (
 MANY_BY_ITS_PLACE = {
     "coordinator/dashboard/parts/presence_plot.py",
     "coordinator/provisioning/kits.py",
-    "device_agent/core/standing.py",
+    "device_agent/core/standing_problems.py",
     "device_agent/sources/folder.py",
 }
 """Modules that say 1 in another branch."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from fleetledger.device_agent.core.changes.durable import Durable
 from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.log_words import Line, because, warning
 from fleetledger.device_agent.core.records import (
     Waited,
 )
-from fleetledger.device_agent.core.saying import Line, because, warning
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.models import DesiredModel, ModelStatus
 from fleetledger.schemas.values import BootId

@@ -6,6 +6,13 @@ from dataclasses import dataclass, replace
 
 from fleetledger.device_agent.core.changes.durable import Durable
 from fleetledger.device_agent.core.draft import Draft, Refusal
+from fleetledger.device_agent.core.log_words import (
+    Line,
+    because,
+    contribution_line,
+    of_part,
+    warning,
+)
 from fleetledger.device_agent.core.records import (
     ContributionShard,
     CountedImage,
@@ -13,7 +20,6 @@ from fleetledger.device_agent.core.records import (
     OutboxMessage,
     PartState,
 )
-from fleetledger.device_agent.core.saying import Line, because, contribution_line, of_part, warning
 from fleetledger.schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
 from fleetledger.schemas.values import ClassName, Digest
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.log_words import Line
 from fleetledger.device_agent.core.records import (
     CountingState,
     Detecting,
@@ -28,7 +29,6 @@ from fleetledger.device_agent.core.records import (
     Sending,
     Training,
 )
-from fleetledger.device_agent.core.saying import Line
 from fleetledger.device_agent.core.state import AgentRecords
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from fleetledger.device_agent.core.changes.durable import Durable
 from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.log_words import Line, because
 from fleetledger.device_agent.core.records import (
     OutboxKey,
     OutboxMessage,
 )
-from fleetledger.device_agent.core.saying import Line, because
 from fleetledger.learning.numerics.detection import Detector
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.counted import count_of

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 from fleetledger.device_agent.core.changes.durable import Durable
 from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.log_words import Line
 from fleetledger.device_agent.core.records import (
     OutboxKey,
     OutboxMessage,
     PendingComparison,
     Settling,
 )
-from fleetledger.device_agent.core.saying import Line
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.rollouts import ModelComparison

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from fleetledger.device_agent.core.changes.durable import Durable
 from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.log_words import Line, because, contribution_line
 from fleetledger.device_agent.core.records import (
     NoveltyCheck,
     OutboxKey,
     OutboxMessage,
 )
-from fleetledger.device_agent.core.saying import Line, because, contribution_line
 from fleetledger.schemas.contributions import Contribution, Nothing, PartKey
 from fleetledger.schemas.proxy import PrototypeGradients
 from fleetledger.schemas.rounds import Observation

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fleetledger.device_agent.core.changes.durable import Durable
 from fleetledger.device_agent.core.draft import Draft
-from fleetledger.device_agent.core.saying import Line, warning
+from fleetledger.device_agent.core.log_words import Line, warning
 from fleetledger.schemas.values import Digest
 from fleetledger.schemas.variants import VariantName
 

@@ -8,7 +8,7 @@ Where agents keep looking, a scan takes time, and files are moved one after anot
 from counting half a delivery:
 
 - Files get a fresh time of change right before the first move. A scan that meets any file younger
-  than a second counts nothing and looks again (`device_agent.core.scanning`). So whoever sees some
+  than a second counts nothing and looks again (`device_agent.core.scans`). So whoever sees some
   files of a delivery and not the others waits, for as long as moving and scanning take less than a
   second together.
 - A class folder that is not there yet is moved in whole, since an empty one would be reported.

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.outbox import messages_due
 from fleetledger.device_agent.core.records import ActiveModel
 from fleetledger.device_agent.core.requests import (
     CleanFiles,
@@ -16,7 +17,6 @@ from fleetledger.device_agent.core.requests import (
     SendOutboxMessage,
     ShadowModel,
 )
-from fleetledger.device_agent.core.sending import messages_due
 from fleetledger.device_agent.status import describe_candidate, is_settled
 from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.rollouts import ModelComparison

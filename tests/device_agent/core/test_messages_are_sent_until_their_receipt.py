@@ -5,7 +5,7 @@ import pytest
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import OutboxKey
 from fleetledger.device_agent.core.requests import SendOutboxMessage
-from fleetledger.device_agent.core.standing import standing_problems
+from fleetledger.device_agent.core.standing_problems import standing_problems
 from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
 from fleetledger.schemas.problems import PATIENCE_SECONDS
 from fleetledger.schemas.reports import Problem

@@ -15,7 +15,7 @@ from fleetledger.device_agent.core.requests import (
     InstallModel,
     Send,
 )
-from fleetledger.device_agent.core.standing import standing_problems
+from fleetledger.device_agent.core.standing_problems import standing_problems
 from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.presence import Birth
 from fleetledger.schemas.reports import Evaluation, Problem

@@ -1,7 +1,7 @@
 """A picture with a mask shows several classes, and counts as one image."""
 
 from fleetledger.device_agent.core import inputs, requests
-from fleetledger.device_agent.core.scanning import sight, waiting_classes
+from fleetledger.device_agent.core.scans import sight, waiting_classes
 from fleetledger.schemas.values import ClassName
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven

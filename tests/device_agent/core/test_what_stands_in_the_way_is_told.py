@@ -1,9 +1,9 @@
 """Problems that stand: each is there for as long as it is so, and bad samples are left out."""
 
 from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.notices import problem
 from fleetledger.device_agent.core.requests import ComputePart
-from fleetledger.device_agent.core.standing import standing_problems
-from fleetledger.device_agent.core.telling import problem
+from fleetledger.device_agent.core.standing_problems import standing_problems
 from fleetledger.schemas.reports import Problem
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleetledger.device_agent.core.records import Sighting
-from fleetledger.device_agent.core.scanning import sight
+from fleetledger.device_agent.core.scans import sight
 from fleetledger.device_agent.core.training import images_asked
 from fleetledger.methods.training import Exemplars, LocalData
 from fleetledger.schemas.rounds import RoundOrder

@@ -16,8 +16,8 @@ from fleetledger.coordinator.proxy.inputs import Input
 from fleetledger.coordinator.proxy.running import ProxySurroundings, proxy_of
 from fleetledger.coordinator.proxy.scoring_worker import Job
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
+from fleetledger.device_agent.core.outbox import refusal_problem
 from fleetledger.device_agent.core.records import OutboxKey
-from fleetledger.device_agent.core.sending import refusal_problem
 from fleetledger.schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.offers import Offer

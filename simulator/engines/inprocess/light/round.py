@@ -21,8 +21,8 @@ from fleetledger.coordinator.core.work import AverageRound, RoundNotAveraged
 from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.device_agent.core.gradients import gradients_message
+from fleetledger.device_agent.core.notices import problem
 from fleetledger.device_agent.core.records import TrainingJob
-from fleetledger.device_agent.core.telling import problem
 from fleetledger.device_agent.training import made_gradients
 from fleetledger.methods.registry import descriptor
 from fleetledger.methods.training import ClientUpdate, CountedUpdate

@@ -20,10 +20,10 @@ from dataclasses import replace
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.changes.proofs import HeardMore, SilenceNoted
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
+from fleetledger.device_agent.core.notices import problem, tell
 from fleetledger.device_agent.core.records import Listening, News, SignedNews
 from fleetledger.device_agent.core.requests import Say
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
-from fleetledger.device_agent.core.telling import problem, tell
 from fleetledger.schemas.counted import count_of
 
 _NOTED_SECONDS = 600.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fleetledger.device_agent.core import heard
+from fleetledger.device_agent.core import coordinator_presence
 from fleetledger.device_agent.core.presence import wire_fault
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
 from fleetledger.schemas.assignments import Assignment
@@ -80,7 +80,7 @@ def _troubles(state: AgentState) -> Iterator[OpenProblem]:
         ("data", state.scanning.trouble),
         ("work", state.work.trouble),
         ("training", state.training.trouble),
-        ("coordinator", heard.describe(state)),
+        ("coordinator", coordinator_presence.describe(state)),
         ("wire", wire_fault(state.identity.wire, state.presence.wire)),
     ):
         if text:

@@ -20,6 +20,7 @@ from fleetledger.device_agent.core.decision import (
     change,
     tried,
 )
+from fleetledger.device_agent.core.notices import problem, tell_happened
 from fleetledger.device_agent.core.policy import may_send
 from fleetledger.device_agent.core.presence import merge_held
 from fleetledger.device_agent.core.proofs import doubt, seen_after
@@ -33,7 +34,6 @@ from fleetledger.device_agent.core.records import (
 )
 from fleetledger.device_agent.core.requests import SendOutboxMessage
 from fleetledger.device_agent.core.state import AgentState
-from fleetledger.device_agent.core.telling import problem, tell_happened
 from fleetledger.schemas.contributions import Contribution, HeldPart
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.proxy import PrototypeGradients

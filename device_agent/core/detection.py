@@ -20,11 +20,11 @@ from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.changes.durable import Change
 from fleetledger.device_agent.core.changes.measurements import ImagesMeasured, TransitionWritten
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
+from fleetledger.device_agent.core.notices import problem, recovered, tell
 from fleetledger.device_agent.core.records import Detecting, ImageToCount
 from fleetledger.device_agent.core.requests import Measure
-from fleetledger.device_agent.core.standing import left_out
+from fleetledger.device_agent.core.standing_problems import left_out
 from fleetledger.device_agent.core.state import AgentState
-from fleetledger.device_agent.core.telling import problem, recovered, tell
 from fleetledger.learning.numerics.detection import DetectionRules, Measurement, observe, seeded
 from fleetledger.schemas.assignments import MAX_NAME_BYTES
 from fleetledger.schemas.reports import (

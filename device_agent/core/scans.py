@@ -9,10 +9,10 @@ from dataclasses import replace
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.changes.actions import AssignmentTaken
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
+from fleetledger.device_agent.core.notices import problem, recovered, tell
 from fleetledger.device_agent.core.records import RESTLESS_SCANS, CountedImage, Sighting
 from fleetledger.device_agent.core.requests import Scan
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
-from fleetledger.device_agent.core.telling import problem, recovered, tell
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.class_names import fault_of, skeleton
 from fleetledger.schemas.reports import Problem
