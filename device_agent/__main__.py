@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> int:
     """Run the agent whose home is the one argument; return the exit code."""
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")
-    from fleetledger.device_agent.running import run_agent  # noqa: PLC0415 - after the above
+    from fleetledger.device_agent.program import run_agent  # noqa: PLC0415 - after the above
     from fleetledger.schemas.errors import FleetledgerError  # noqa: PLC0415 - as above
     from fleetledger.schemas.log_setup import logging_on  # noqa: PLC0415
     from fleetledger.schemas.shown_commands import ON_DEVICES, remember_home, with_homes  # noqa: PLC0415

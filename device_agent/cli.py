@@ -90,7 +90,7 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     as_json: AsJson = False,
 ) -> None:
     """Write a commented settings file."""
-    from fleetledger.device_agent.pinning import read_root  # noqa: PLC0415 - with what needs it
+    from fleetledger.device_agent.pinned_root import read_root  # noqa: PLC0415 - with what needs it
     from fleetledger.device_agent.setting_up import tls_settings  # noqa: PLC0415
     from fleetledger.transport.mqtt_settings import read_host  # noqa: PLC0415
 
@@ -160,7 +160,7 @@ def enrol(
     as_json: AsJson = False,
 ) -> None:
     """Give this device a key of its own, by the operator's token; the agent must be stopped."""
-    from fleetledger.device_agent.enrolling import enrol as enrol_device  # noqa: PLC0415 - with what needs it
+    from fleetledger.device_agent.enrolment import enrol as enrol_device  # noqa: PLC0415 - with what needs it
 
     _done(enrol_device(home, _read_token() if token is None else token), as_json=as_json)
 
@@ -174,7 +174,7 @@ def _read_token() -> str:
 @app.command("rotate-key")
 def rotate_key(home: Home = HOME, as_json: AsJson = False) -> None:
     """Give this device another key, for which its present one signs; the agent must be stopped."""
-    from fleetledger.device_agent.enrolling import rotate_key as rotate  # noqa: PLC0415 - with what needs it
+    from fleetledger.device_agent.enrolment import rotate_key as rotate  # noqa: PLC0415 - with what needs it
 
     _done(rotate(home), as_json=as_json)
 
@@ -245,7 +245,7 @@ def forget(
     as_json: AsJson = False,
 ) -> None:
     """Delete what training keeps here beside the images; the agent must be stopped."""
-    from fleetledger.device_agent.forgetting import (  # noqa: PLC0415
+    from fleetledger.device_agent.deletion import (  # noqa: PLC0415
         forget_checkpoint,
         forget_trust,
         training_memory,
@@ -276,7 +276,7 @@ def forget(
 def resubmit_parts(home: Home = HOME, as_json: AsJson = False) -> None:
     """Count the images of refused parts again, in new parts; the agent must be stopped."""
     from fleetledger.device_agent.home import AgentHome  # noqa: PLC0415 - with what needs it
-    from fleetledger.device_agent.resubmitting import resubmit  # noqa: PLC0415
+    from fleetledger.device_agent.resubmission import resubmit  # noqa: PLC0415
 
     _done(resubmit(AgentHome.open(home)), as_json=as_json)
 
@@ -292,7 +292,7 @@ def segment(
 ) -> None:
     """Write what the active model makes of pictures' pixels: masks, overlays, and a legend."""
     from fleetledger.device_agent.home import AgentHome  # noqa: PLC0415 - with what needs it
-    from fleetledger.device_agent.segmenting import active_model, segment  # noqa: PLC0415
+    from fleetledger.device_agent.segmentation import active_model, segment  # noqa: PLC0415
 
     faults = 0
     for done in segment(active_model(AgentHome.open(home)), pictures, out):
@@ -315,11 +315,11 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Say what the active model makes of files: classes, probabilities, and how much it doubts."""
-    from fleetledger.device_agent.serving import predicting  # noqa: PLC0415 - with what needs it
-    from fleetledger.device_agent.serving.running_model import RunningModel  # noqa: PLC0415
+    from fleetledger.device_agent.inference import predictions  # noqa: PLC0415 - with what needs it
+    from fleetledger.device_agent.inference.running_model import RunningModel  # noqa: PLC0415
 
     with RunningModel.open(home) as model:
-        report = predicting.predict(model.loaded(), files, most)
+        report = predictions.predict(model.loaded(), files, most)
     show(report, as_json=as_json)
     if report.faults:
         raise typer.Exit(ExitCode.FAILED)
@@ -338,10 +338,10 @@ def serve(
 ) -> None:
     """Answer applications over HTTP with the active model: predict, segment, embed, events."""
     try:
-        from fleetledger.device_agent.http import listening  # noqa: PLC0415 - needs the extra `serve`
+        from fleetledger.device_agent.http import server  # noqa: PLC0415 - needs the extra `serve`
     except ModuleNotFoundError as error:
         raise MissingError(f"agent serve needs {error.name}: {pip_install('serve')}") from error
-    listening.serve(home, None if tcp is None else listening.address_of(tcp), typer.echo)
+    server.serve(home, None if tcp is None else server.address_of(tcp), typer.echo)
 
 
 @app.command()
@@ -369,15 +369,15 @@ def label(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 ) -> None:
     """Show what the model doubts on a page, where its owner says what it is."""
     try:
-        from fleetledger.device_agent.label_page import serving  # noqa: PLC0415 - needs the extra `label`
+        from fleetledger.device_agent.label_page import program  # noqa: PLC0415 - needs the extra `label`
         from fleetledger.transport.pages.serving import ListenAddress  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise MissingError(f"agent label needs {error.name}: {pip_install('label')}") from error
     listening = ListenAddress.of(host, port, allowed_host or (), tls_cert, tls_key)
     if link:
-        typer.echo(serving.link(home, listening))
+        typer.echo(program.link(home, listening))
     else:
-        serving.serve(home, listening, hold_out, typer.echo)
+        program.serve(home, listening, hold_out, typer.echo)
 
 
 @app.command()

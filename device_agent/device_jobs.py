@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Protocol
 
 from fleetledger.device_agent import evaluation
-from fleetledger.device_agent.chance import part_context
 from fleetledger.device_agent.comparison.comparer import Comparer
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.inputs import Input
@@ -38,29 +37,29 @@ from fleetledger.device_agent.core.requests import (
 )
 from fleetledger.device_agent.errors import AgentError, DamagedError
 from fleetledger.device_agent.features.cache import FeatureCache
-from fleetledger.device_agent.features.computing import FrozenExtractor
-from fleetledger.device_agent.features.reading import FeatureReader, ReadFeatures
+from fleetledger.device_agent.features.extractor import FrozenExtractor
+from fleetledger.device_agent.features.reader import FeatureReader, ReadFeatures
 from fleetledger.device_agent.health.inferences import InferenceMeter, Inferences
 from fleetledger.device_agent.health.machine import Conditions, Machine
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.host import ModelHost, sessions_of
-from fleetledger.device_agent.inference import InstalledModel, SessionSettings
-from fleetledger.device_agent.installing import Guards, Installer
-from fleetledger.device_agent.measuring import measure, measuring_head, read_images
+from fleetledger.device_agent.inference.installed_model import InstalledModel, SessionSettings
+from fleetledger.device_agent.inference.published import PublishedModels
+from fleetledger.device_agent.installer import Guards, Installer
 from fleetledger.device_agent.memory import give_back
-from fleetledger.device_agent.observing import check_novelty, observed
+from fleetledger.device_agent.observation import check_novelty, observed
+from fleetledger.device_agent.part_secret import part_context
 from fleetledger.device_agent.probation import Probation, comparisons_in
 from fleetledger.device_agent.samples import LocalSamples
 from fleetledger.device_agent.scene_data import read_asked, read_scene_pictures
 from fleetledger.device_agent.scene_evaluation import evaluate_scenes
-from fleetledger.device_agent.serving.published import PublishedModels
 from fleetledger.device_agent.settings import ModelSettings
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.sources.cache import DigestCache
 from fleetledger.device_agent.sources.folder import SUFFIXES_OF, FolderSource
-from fleetledger.device_agent.sources.nothing import NoSamples
+from fleetledger.device_agent.sources.no_samples import NoSamples
 from fleetledger.device_agent.sources.scene_folder import SceneFolder
-from fleetledger.device_agent.sources.shown import ShownCache
+from fleetledger.device_agent.sources.shown_classes import ShownCache
 from fleetledger.device_agent.store.blobs import BlobFolder, OffersPayloads
 from fleetledger.device_agent.training import (
     answered,
@@ -69,7 +68,8 @@ from fleetledger.device_agent.training import (
     instruction_of,
     train,
 )
-from fleetledger.device_agent.trial.trying import Trial
+from fleetledger.device_agent.trial.trial import Trial
+from fleetledger.device_agent.uncertainty import measure, measuring_head, read_images
 from fleetledger.device_agent.work import Extracted, extract
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.detection import DetectionRules

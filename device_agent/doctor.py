@@ -17,13 +17,13 @@ from typing import ClassVar, Literal
 from fleetledger.device_agent.capabilities import OPTIONAL_FEATURES
 from fleetledger.device_agent.errors import MissingError, SourceError
 from fleetledger.device_agent.execution.jetson import advise, read_jetson
-from fleetledger.device_agent.execution.probing import ProbeAnswer, probe
+from fleetledger.device_agent.execution.provider_probe import ProbeAnswer, probe
 from fleetledger.device_agent.execution.providers import CPU
 from fleetledger.device_agent.health.machine import Machine
 from fleetledger.device_agent.home import SETTINGS_FILE, AgentHome
-from fleetledger.device_agent.inference import describe_runtime
-from fleetledger.device_agent.pinning import pinned_of
-from fleetledger.device_agent.running import mqtt_connect
+from fleetledger.device_agent.inference.installed_model import describe_runtime
+from fleetledger.device_agent.pinned_root import pinned_of
+from fleetledger.device_agent.program import mqtt_connect
 from fleetledger.device_agent.settings import DEFAULT_PROVIDERS, Samples
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.sources.folder import SUFFIXES_OF

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fleetledger.device_agent.answering import score_each
 from fleetledger.device_agent.core.standing_problems import UNANSWERED, left_out_text
 from fleetledger.device_agent.images import PictureFile, PictureOutcome, read_pictures
-from fleetledger.device_agent.inference import InstalledModel, SampleScores
-from fleetledger.device_agent.measuring import doubts, head_of, projections_of
+from fleetledger.device_agent.inference.installed_model import InstalledModel, SampleScores
+from fleetledger.device_agent.sample_answers import score_each
 from fleetledger.device_agent.sources.folder import SUFFIXES, TEXT_SUFFIXES
+from fleetledger.device_agent.uncertainty import doubts, head_of, projections_of
 from fleetledger.learning.numerics.calibration import add_losses, summed_losses
 from fleetledger.learning.numerics.detection import DetectionRules
 from fleetledger.learning.numerics.shots import Projections

@@ -10,7 +10,7 @@ from fleetledger.device_agent.errors import LoadError
 from fleetledger.device_agent.execution.engines import engines_in
 from fleetledger.device_agent.execution.providers import CPU
 from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.inference import (
+from fleetledger.device_agent.inference.installed_model import (
     Frozen,
     InferenceSession,
     InstalledModel,

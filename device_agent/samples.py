@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fleetledger.device_agent.core.inputs import Image
 from fleetledger.device_agent.images import PictureFile, read_pictures
-from fleetledger.device_agent.inference import Inputs
+from fleetledger.device_agent.inference.installed_model import Inputs
 from fleetledger.schemas.models import AnyPreprocessing
 
 MAX_SAMPLES = 8

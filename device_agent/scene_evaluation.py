@@ -20,12 +20,12 @@ import numpy.typing as npt
 
 from fleetledger.device_agent.core.standing_problems import left_out_text
 from fleetledger.device_agent.evaluation import EvaluationResult
-from fleetledger.device_agent.inference import InstalledModel
-from fleetledger.device_agent.measuring import pixel_uncertainty, require_numbers
+from fleetledger.device_agent.inference.installed_model import InstalledModel
 from fleetledger.device_agent.scene_data import sized_scenes
 from fleetledger.device_agent.sources.mask_classes import load_mask_classes
 from fleetledger.device_agent.sources.masks import IGNORED
 from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, MASKS, Scene, named_files
+from fleetledger.device_agent.uncertainty import pixel_uncertainty, require_numbers
 from fleetledger.learning.errors import NotFiniteError
 from fleetledger.learning.numerics.detection import DetectionRules, ScoringHead
 from fleetledger.learning.numerics.preprocessing import preprocess

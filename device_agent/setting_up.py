@@ -19,10 +19,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from fleetledger.device_agent.enrolling import enrol
+from fleetledger.device_agent.enrolment import enrol
 from fleetledger.device_agent.errors import HomeError
 from fleetledger.device_agent.home import SETTINGS_FILE, AgentHome, NewHome, write_home
-from fleetledger.device_agent.pinning import read_root
+from fleetledger.device_agent.pinned_root import read_root
 from fleetledger.schemas import kits
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.private_file import OWNER_AND_GROUP, make_home, write_private

@@ -43,7 +43,7 @@ from fleetledger.device_agent.errors import DamagedError, HeldError, StoreError
 from fleetledger.device_agent.execution.providers import CPU
 from fleetledger.device_agent.features.cache import cache_bytes
 from fleetledger.device_agent.file_urls import HeardUrls
-from fleetledger.device_agent.health.telling import HealthReader, TextfileWriter, hindered
+from fleetledger.device_agent.health.reader import HealthReader, TextfileWriter, hindered
 from fleetledger.device_agent.health.textfile import AgentNumbers
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.journal import AgentJournal

@@ -19,7 +19,7 @@ from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.core.requests import Train
 from fleetledger.device_agent.errors import MissingError
-from fleetledger.device_agent.features.reading import ReadFeatures
+from fleetledger.device_agent.features.reader import ReadFeatures
 from fleetledger.device_agent.images import PictureFile, read_pictures
 from fleetledger.device_agent.settings import AgentTrainingSettings
 from fleetledger.device_agent.store.blobs import BlobFolder, OffersPayloads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetledger.device_agent.errors import MissingError
 from fleetledger.device_agent.execution.providers import CPU
-from fleetledger.device_agent.inference import describe_runtime
+from fleetledger.device_agent.inference.installed_model import describe_runtime
 from fleetledger.device_agent.settings import ModelSettings
 from fleetledger.schemas.variants import VariantName
 

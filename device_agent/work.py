@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from fleetledger.device_agent.core.records import ImageToCount
-from fleetledger.device_agent.features.computing import FrozenExtractor
-from fleetledger.device_agent.inference import Floats, Frozen
+from fleetledger.device_agent.features.extractor import FrozenExtractor
+from fleetledger.device_agent.inference.installed_model import Floats, Frozen
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.values import ClassName, Digest
 

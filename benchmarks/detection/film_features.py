@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from fleetledger.device_agent.inference import InferenceSession, SessionSettings
+from fleetledger.device_agent.inference.installed_model import InferenceSession, SessionSettings
 from fleetledger.export.mobilenet_v2 import build_mobilenet_v2, imagenet_preprocessing, load_weights
 from fleetledger.learning.numerics.preprocessing import preprocess
 from fleetledger.simulator.scenario.loading import DATA_VARIABLE

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.machine import describe_machine
-from fleetledger.device_agent.inference import InferenceSession, SessionSettings
+from fleetledger.device_agent.inference.installed_model import InferenceSession, SessionSettings
 from fleetledger.export.backbone import import_backbone
 from fleetledger.export.frozen import MapKind, build_frozen
 from fleetledger.export.mobilenet_v2 import (

@@ -26,9 +26,13 @@ from PIL import Image
 from benchmarks.machine import describe_machine
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.features.cache import FeatureCache, cache_bytes
-from fleetledger.device_agent.features.computing import FrozenExtractor
-from fleetledger.device_agent.features.reading import FeatureReader
-from fleetledger.device_agent.inference import Frozen, InferenceSession, SessionSettings
+from fleetledger.device_agent.features.extractor import FrozenExtractor
+from fleetledger.device_agent.features.reader import FeatureReader
+from fleetledger.device_agent.inference.installed_model import (
+    Frozen,
+    InferenceSession,
+    SessionSettings,
+)
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.export.backbone import import_backbone
 from fleetledger.export.frozen import plain_frozen

@@ -31,8 +31,8 @@ from PIL import Image
 import fleetledger
 from benchmarks.machine import describe_machine
 from fleetledger.device_agent.home import NewHome, write_home
-from fleetledger.device_agent.inference import InferenceSession, SessionSettings
-from fleetledger.device_agent.serving.published import PublishedModels
+from fleetledger.device_agent.inference.installed_model import InferenceSession, SessionSettings
+from fleetledger.device_agent.inference.published import PublishedModels
 from fleetledger.device_agent.slots import ModelSlots, Slot
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.export.frozen import build_frozen

@@ -24,7 +24,7 @@ CLASSES = 20
 
 def inference(folder: Path) -> dict[str, Any]:
     """Run `frozen.onnx` and `head.onnx` of a folder on a picture, as a device's agent does."""
-    from fleetledger.device_agent.inference import InferenceSession, SessionSettings
+    from fleetledger.device_agent.inference.installed_model import InferenceSession, SessionSettings
     from fleetledger.schemas.models import FEATURES, SCORES
 
     picture = np.load(folder / "picture.npy")

@@ -15,10 +15,10 @@ import threading
 import time
 from pathlib import Path
 
-from fleetledger.device_agent.assembling import AgentSurroundings, AssembledAgent, assemble
+from fleetledger.device_agent.assembly import AgentSurroundings, AssembledAgent, assemble
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.memory import keep_loaded
-from fleetledger.device_agent.running import mqtt_connect
+from fleetledger.device_agent.program import mqtt_connect
 
 _LOOK_SECONDS = 0.005
 

@@ -11,12 +11,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from fleetledger.device_agent.comparison.asking import (
-    AskedModel,
-    PixelModel,
-    SampleModel,
-    common_names,
-)
 from fleetledger.device_agent.comparison.images import (
     ComparedImage,
     held_out,
@@ -25,7 +19,13 @@ from fleetledger.device_agent.comparison.images import (
     unlabelled_scenes,
 )
 from fleetledger.device_agent.comparison.live import live_sample_of
-from fleetledger.device_agent.comparison.running import ComparedModel, RunningComparison
+from fleetledger.device_agent.comparison.opinions import (
+    AskedModel,
+    PixelModel,
+    SampleModel,
+    common_names,
+)
+from fleetledger.device_agent.comparison.running_comparison import ComparedModel, RunningComparison
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.notices import problem
 from fleetledger.device_agent.core.records import PendingComparison
@@ -34,12 +34,12 @@ from fleetledger.device_agent.errors import CandidateError, ModelError
 from fleetledger.device_agent.health.machine import Conditions, Machine
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference import Inputs, InstalledModel
+from fleetledger.device_agent.inference.installed_model import Inputs, InstalledModel
 from fleetledger.device_agent.memory import give_back
 from fleetledger.device_agent.probation import Attempts
 from fleetledger.device_agent.self_test import golden_inputs
 from fleetledger.device_agent.sources.folder import SUFFIXES, SUFFIXES_OF
-from fleetledger.device_agent.trial.trying import VariantOf
+from fleetledger.device_agent.trial.trial import VariantOf
 from fleetledger.learning.errors import LearningError
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.rollouts import ModelComparison, ModelCost

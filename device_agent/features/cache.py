@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fleetledger.device_agent.features.table import FeatureTable
-from fleetledger.device_agent.inference import Floats
+from fleetledger.device_agent.inference.installed_model import Floats
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.values import Digest

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from sqlite_utils import Database
 
-from fleetledger.device_agent.inference import Floats
+from fleetledger.device_agent.inference.installed_model import Floats
 from fleetledger.schemas.values import Digest
 
 LAYOUT = 1

@@ -36,8 +36,8 @@ from fleetledger.device_agent.http.replies import (
     MaskReply,
     ServedModelReply,
 )
-from fleetledger.device_agent.serving.loaded import LeasedModel
-from fleetledger.device_agent.serving.running_model import RunningModel
+from fleetledger.device_agent.inference.loaded import LeasedModel
+from fleetledger.device_agent.inference.running_model import RunningModel
 from fleetledger.learning.errors import NotFiniteError, SampleError
 from fleetledger.schemas.message import explain
 

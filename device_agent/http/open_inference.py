@@ -13,9 +13,9 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from fleetledger.device_agent.core.standing_problems import UNANSWERED
-from fleetledger.device_agent.inference import Inputs
-from fleetledger.device_agent.serving.answers import Tensors
-from fleetledger.device_agent.serving.loaded import LeasedModel
+from fleetledger.device_agent.inference.answers import Tensors
+from fleetledger.device_agent.inference.installed_model import Inputs
+from fleetledger.device_agent.inference.loaded import LeasedModel
 from fleetledger.learning.errors import SampleError
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.installed import installed_version

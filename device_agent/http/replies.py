@@ -7,8 +7,8 @@ import io
 
 from PIL import Image
 
-from fleetledger.device_agent.serving.answers import Classification, Embedding, Segmentation
-from fleetledger.device_agent.serving.loaded import LeasedModel
+from fleetledger.device_agent.inference.answers import Classification, Embedding, Segmentation
+from fleetledger.device_agent.inference.loaded import LeasedModel
 from fleetledger.schemas.message import Strict
 
 

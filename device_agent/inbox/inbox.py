@@ -36,7 +36,7 @@ from fleetledger.device_agent.inbox.rules import (
     outline_of,
     too_soon,
 )
-from fleetledger.device_agent.serving.frames import Frame, picture_of
+from fleetledger.device_agent.inference.frames import Frame, picture_of
 from fleetledger.device_agent.settings import InboxSettings
 from fleetledger.schemas.values import Digest
 

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from fleetledger.device_agent.errors import AgentError, LabelError
 from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.inbox.labelling import ImageLabeller, LabelStep
+from fleetledger.device_agent.inbox.labels import ImageLabeller, LabelStep
 from fleetledger.device_agent.label_page.images import image_routes
 from fleetledger.device_agent.label_page.page import (
     Entered,

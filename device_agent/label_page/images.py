@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from fleetledger.device_agent.inbox.inbox import DoubtInbox
-from fleetledger.device_agent.serving.frames import picture_of
+from fleetledger.device_agent.inference.frames import picture_of
 from fleetledger.learning.errors import SampleError
 from fleetledger.schemas.errors import InvalidValueError
 from fleetledger.schemas.values import Digest

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fleetledger.device_agent.inbox.labelling import LabelStep
+from fleetledger.device_agent.inbox.labels import LabelStep
 from fleetledger.device_agent.inbox.rules import DoubtedImage
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.transport.pages import words

@@ -30,7 +30,7 @@ from fleetledger.device_agent.sources.scenes import (
     SceneSource,
     read_limited,
 )
-from fleetledger.device_agent.sources.shown import ShownCache, ShownClasses, look_at
+from fleetledger.device_agent.sources.shown_classes import ShownCache, ShownClasses, look_at
 from fleetledger.learning.errors import ImageError
 from fleetledger.schemas.reports import Problem
 from fleetledger.schemas.values import ClassName, Digest

@@ -19,11 +19,15 @@ from fleetledger.device_agent.errors import ModelError
 from fleetledger.device_agent.execution.engines import EngineStore
 from fleetledger.device_agent.execution.providers import CPU, TENSORRT
 from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference import InstalledModel, SessionSettings, describe_runtime
+from fleetledger.device_agent.inference.installed_model import (
+    InstalledModel,
+    SessionSettings,
+    describe_runtime,
+)
 from fleetledger.device_agent.memory import frugal_allocation, give_back, resident_bytes
 from fleetledger.device_agent.self_test import golden_inputs, self_test
 from fleetledger.device_agent.store.blobs import BlobFolder
-from fleetledger.device_agent.trial.measuring import Clocks, measure_runs
+from fleetledger.device_agent.trial.durations import Clocks, measure_runs
 from fleetledger.device_agent.trial.messages import (
     BUILT,
     MAX_REASON,

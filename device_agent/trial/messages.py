@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 from pydantic import Field
 
-from fleetledger.device_agent.inference import Inputs
+from fleetledger.device_agent.inference.installed_model import Inputs
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.values import Digest
 from fleetledger.schemas.variants import VariantName

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from fleetledger.device_agent.assembling import AgentSurroundings, AssembledAgent, assemble
+from fleetledger.device_agent.assembly import AgentSurroundings, AssembledAgent, assemble
 from fleetledger.device_agent.core.requests import Request
 from fleetledger.device_agent.core.state import AgentState
 from fleetledger.device_agent.home import AgentHome

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from typing_extensions import Self
 
-from fleetledger.device_agent.inference import describe_runtime
+from fleetledger.device_agent.inference.installed_model import describe_runtime
 from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.datasets.images import Split

@@ -13,7 +13,11 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from fleetledger.device_agent.inference import InferenceSession, SessionSettings, describe_runtime
+from fleetledger.device_agent.inference.installed_model import (
+    InferenceSession,
+    SessionSettings,
+    describe_runtime,
+)
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.simulator.errors import BackboneError

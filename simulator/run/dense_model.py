@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fleetledger.device_agent.inference import InferenceSession, SessionSettings
+from fleetledger.device_agent.inference.installed_model import InferenceSession, SessionSettings
 from fleetledger.learning.errors import ImageError
 from fleetledger.learning.numerics.preprocessing import preprocess
 from fleetledger.schemas.models import FEATURES, SCORES, of_pictures

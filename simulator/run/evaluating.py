@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.device_agent.inference import InferenceSession, SessionSettings
+from fleetledger.device_agent.inference.installed_model import InferenceSession, SessionSettings
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.models import FEATURES, SCORES, Manifest
 from fleetledger.schemas.values import ClassName

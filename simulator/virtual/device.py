@@ -11,16 +11,16 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fleetledger.device_agent.assembling import (
+from fleetledger.device_agent.assembly import (
     AgentRun,
     AgentSurroundings,
     AssembledAgent,
     Connect,
     assemble,
 )
-from fleetledger.device_agent.chance import SECRET_FILE
 from fleetledger.device_agent.core.state import AgentRules
 from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.part_secret import SECRET_FILE
 from fleetledger.device_agent.settings import AgentSettings
 from fleetledger.device_agent.shell import Agent
 from fleetledger.schemas.presence import Capabilities

@@ -15,7 +15,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.device_agent.chance import part_context
 from fleetledger.device_agent.comparison.comparer import Comparer
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.inputs import Input
@@ -37,11 +36,12 @@ from fleetledger.device_agent.core.requests import (
 from fleetledger.device_agent.errors import AgentError, DamagedError
 from fleetledger.device_agent.health.inferences import Inferences
 from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.measuring import doubts, head_of, projections_of
+from fleetledger.device_agent.part_secret import part_context
 from fleetledger.device_agent.shell import AgentParts
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.device_agent.training import instruction_of
+from fleetledger.device_agent.uncertainty import doubts, head_of, projections_of
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.training import LocalData
 from fleetledger.schemas.models import DesiredModel

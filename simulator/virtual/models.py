@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fleetledger.device_agent.host import ModelHost
 from fleetledger.device_agent.images import PictureFile, read_pictures
-from fleetledger.device_agent.inference import Inputs, SessionSettings
-from fleetledger.device_agent.installing import Installer
+from fleetledger.device_agent.inference.installed_model import Inputs, SessionSettings
+from fleetledger.device_agent.installer import Installer
 from fleetledger.device_agent.samples import MAX_SAMPLES
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder

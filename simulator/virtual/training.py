@@ -19,7 +19,7 @@ from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.inputs import Input
 from fleetledger.device_agent.core.requests import Train
 from fleetledger.device_agent.errors import AgentError
-from fleetledger.device_agent.observing import check_novelty, observed
+from fleetledger.device_agent.observation import check_novelty, observed
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.device_agent.training import (
     TrainingDone,

@@ -34,8 +34,8 @@ from fleetledger.device_agent.core.state import (
     Pinned,
 )
 from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference import SessionSettings
-from fleetledger.device_agent.installing import Installer
+from fleetledger.device_agent.inference.installed_model import SessionSettings
+from fleetledger.device_agent.installer import Installer
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.device_agent.store.store import AgentStore

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fleetledger.device_agent.assembling import AgentSurroundings, assemble
+from fleetledger.device_agent.assembly import AgentSurroundings, assemble
 from fleetledger.device_agent.core.state import AgentRules
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.shell import Agent

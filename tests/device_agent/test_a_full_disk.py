@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from fleetledger.device_agent.assembling import AgentSurroundings, assemble
+from fleetledger.device_agent.assembly import AgentSurroundings, assemble
 from fleetledger.device_agent.cli import app
 from fleetledger.device_agent.errors import StoreError
 from fleetledger.device_agent.shell import Agent

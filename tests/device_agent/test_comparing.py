@@ -12,7 +12,7 @@ from fleetledger.device_agent.comparison import comparer
 from fleetledger.device_agent.comparison.counts import EntropyTally, latency_bin
 from fleetledger.device_agent.comparison.images import held_out, unlabelled
 from fleetledger.device_agent.comparison.live import live_sample_of
-from fleetledger.device_agent.comparison.running import LEAST_RUNS
+from fleetledger.device_agent.comparison.running_comparison import LEAST_RUNS
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import ActiveModel, PendingComparison
 from fleetledger.device_agent.core.requests import (
@@ -23,7 +23,7 @@ from fleetledger.device_agent.core.requests import (
 )
 from fleetledger.device_agent.device_jobs import LocalDeviceJobs
 from fleetledger.device_agent.health.machine import Machine
-from fleetledger.device_agent.inference import InstalledModel
+from fleetledger.device_agent.inference.installed_model import InstalledModel
 from fleetledger.device_agent.probation import COMPARISONS_FILE, MAX_COMPARISONS, comparisons_in
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.sources.folder import SUFFIXES

@@ -132,7 +132,7 @@ def test_without_an_onnx_runtime_the_part_fails_and_names_the_doctor(
     def missing():
         raise MissingError("onnxruntime: not installed; `fleetledger agent doctor`")
 
-    monkeypatch.setattr("fleetledger.device_agent.inference._runtime", missing)
+    monkeypatch.setattr("fleetledger.device_agent.inference.installed_model._runtime", missing)
     (event,) = workshop.compute()
     assert "fleetledger agent doctor" in event.reason
 

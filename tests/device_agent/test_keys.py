@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from fleetledger.device_agent import keys as keys_module
 from fleetledger.device_agent.cli import app
-from fleetledger.device_agent.enrolling import enrol, rotate_key
+from fleetledger.device_agent.enrolment import enrol, rotate_key
 from fleetledger.device_agent.errors import HomeError
 from fleetledger.device_agent.home import AgentHome, NewHome, lock_home, write_home
 from fleetledger.device_agent.keys import KeyRing

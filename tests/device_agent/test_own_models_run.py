@@ -8,8 +8,8 @@ import pytest
 
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference import SessionSettings
-from fleetledger.device_agent.installing import Installer
+from fleetledger.device_agent.inference.installed_model import SessionSettings
+from fleetledger.device_agent.installer import Installer
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.export.noise import noise_inputs

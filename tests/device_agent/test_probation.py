@@ -10,8 +10,8 @@ import pytest
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.errors import ModelError
 from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference import SessionSettings
-from fleetledger.device_agent.installing import Guards, Installer
+from fleetledger.device_agent.inference.installed_model import SessionSettings
+from fleetledger.device_agent.installer import Guards, Installer
 from fleetledger.device_agent.probation import ATTEMPTS_FILE, MAX_COUNT, PROBATION_FILE, Probation
 from fleetledger.device_agent.slots import ModelSlots, Slot
 from fleetledger.device_agent.store.blobs import BlobFolder

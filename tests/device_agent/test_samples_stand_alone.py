@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from fleetledger.device_agent.answering import each_alone
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import ActiveModel, PendingComparison
 from fleetledger.device_agent.core.requests import (
@@ -20,8 +19,9 @@ from fleetledger.device_agent.core.requests import (
 )
 from fleetledger.device_agent.errors import LoadError
 from fleetledger.device_agent.http.application import ModelServer, make_app
-from fleetledger.device_agent.serving import predicting
-from fleetledger.device_agent.serving.running_model import RunningModel
+from fleetledger.device_agent.inference import predictions
+from fleetledger.device_agent.inference.running_model import RunningModel
+from fleetledger.device_agent.sample_answers import each_alone
 from fleetledger.export.package import ExportedModel, SolvedHead, export_model
 from fleetledger.learning.errors import NotFiniteError
 from fleetledger.learning.numerics.detection import DetectionRules
@@ -29,8 +29,8 @@ from fleetledger.learning.numerics.preprocessing import preprocess
 from fleetledger.schemas.reports import ClassResult
 from fleetledger.schemas.values import Digest
 from tests.device_agent import models
+from tests.device_agent.inference.homes import ServingHome
 from tests.device_agent.making import GREY_8
-from tests.device_agent.serving.homes import ServingHome
 from tests.device_agent.test_device_jobs import Workshop
 
 
@@ -187,7 +187,7 @@ def test_predict_answers_the_other_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.png")
     files = [good, black, tmp_path / "pipe.png", tmp_path / "gone.png", good]
     with RunningModel.open(home.folder) as model:
-        found = predicting.predict(model.loaded(), files, 1).predictions
+        found = predictions.predict(model.loaded(), files, 1).predictions
         answers = model.predict_all([good, black, good])
     assert [item.names[:1] for item in found] == [("dark",), (), (), (), ("dark",)]
     assert found[1].fault == f"{black}: the model gives NaN or infinity for it"

@@ -49,7 +49,7 @@ except ModuleNotFoundError:
 
 def test_a_running_agent_holds_no_command_line_and_no_runtime() -> None:
     code = """
-import fleetledger.device_agent.running
+import fleetledger.device_agent.program
 print(sorted({"typer", "rich", "onnxruntime"} & set(sys.modules)))
 """
     assert run(code) == "[]\n"
@@ -69,7 +69,8 @@ command_line.main()
 def test_everything_that_a_running_agent_needs_can_be_imported() -> None:
     code = """
 import onnxruntime
-from fleetledger.device_agent import __main__, doctor, running
+from fleetledger.device_agent import __main__, doctor
+from fleetledger.device_agent import program
 from fleetledger.methods.registry import statistics_device
 statistics_device("stsa")
 print(sorted({name.partition(".")[0] for name in sys.modules} & Blocker.names))
@@ -99,7 +100,7 @@ print(json.dumps([given.samples, found.gram.values.tolist(), found.correlation.v
 
 def test_importing_the_agent_loads_neither_numpys_heavy_friends_nor_a_command_line() -> None:
     code = """
-import fleetledger.device_agent.running
+import fleetledger.device_agent.program
 print(sorted({"typer", "rich", "onnxruntime", "safetensors"} & set(sys.modules)))
 """
     assert run(code) == "[]\n"

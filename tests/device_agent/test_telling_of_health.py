@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fleetledger.device_agent.assembling import AgentSurroundings, assemble, rules_of
-from fleetledger.device_agent.health.telling import hindered
+from fleetledger.device_agent.assembly import AgentSurroundings, assemble, rules_of
+from fleetledger.device_agent.health.reader import hindered
 from fleetledger.schemas.health import DeviceHealth
 from fleetledger.schemas.problems import DatedProblem
 from fleetledger.schemas.reports import Evaluation

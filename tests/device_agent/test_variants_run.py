@@ -13,11 +13,11 @@ from fleetledger.device_agent.core.records import ActiveModel
 from fleetledger.device_agent.device_jobs import guards_of
 from fleetledger.device_agent.errors import MissingError, SelfTestError
 from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference import SessionSettings
-from fleetledger.device_agent.installing import Guards, Installer
-from fleetledger.device_agent.serving.leases import take_lease
-from fleetledger.device_agent.serving.published import PublishedModels
-from fleetledger.device_agent.serving.running_model import RunningModel
+from fleetledger.device_agent.inference.installed_model import SessionSettings
+from fleetledger.device_agent.inference.leases import take_lease
+from fleetledger.device_agent.inference.published import PublishedModels
+from fleetledger.device_agent.inference.running_model import RunningModel
+from fleetledger.device_agent.installer import Guards, Installer
 from fleetledger.device_agent.settings import ModelSettings
 from fleetledger.device_agent.slots import ModelSlots, Slot
 from fleetledger.device_agent.store.blobs import BlobFolder

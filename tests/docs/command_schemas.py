@@ -21,7 +21,7 @@ from fleetledger.coordinator.reports.rollouts.report import (
 from fleetledger.coordinator.topics.models.queries import ModelReport
 from fleetledger.coordinator.topics.rollouts.verifying import RolloutVerifyReport
 from fleetledger.device_agent.doctor import DoctorReport
-from fleetledger.device_agent.serving.predicting import PredictReport
+from fleetledger.device_agent.inference.predictions import PredictReport
 from fleetledger.device_agent.status import Status
 from fleetledger.schemas.describing import describe_fields
 from fleetledger.schemas.generate import DIALECT

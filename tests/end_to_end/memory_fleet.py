@@ -14,7 +14,7 @@ from PIL import Image
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.rules import Rules as CoordinatorRules
 from fleetledger.coordinator.core.state import read_entry
-from fleetledger.device_agent.assembling import AgentSurroundings, assemble
+from fleetledger.device_agent.assembly import AgentSurroundings, assemble
 from fleetledger.device_agent.core.state import AgentRules
 from fleetledger.device_agent.home import AgentHome, NewHome, write_home
 from fleetledger.device_agent.shell import Agent

@@ -43,11 +43,12 @@ runpy.run_module("device_agent", run_name="__main__", alter_sys=True)
 SOON_BACK = """\
 import functools
 import runpy
-from fleetledger.device_agent import assembling, running
-running.MqttSettings = functools.partial(
-    running.MqttSettings, reconnect_longest_seconds=2.0
+from fleetledger.device_agent import program
+from fleetledger.device_agent import assembly
+program.MqttSettings = functools.partial(
+    program.MqttSettings, reconnect_longest_seconds=2.0
 )
-assembling.AgentRules = functools.partial(assembling.AgentRules, heartbeat_seconds=0.5)
+assembly.AgentRules = functools.partial(assembly.AgentRules, heartbeat_seconds=0.5)
 runpy.run_module("device_agent", run_name="__main__", alter_sys=True)
 """
 """An agent that says every half second that it is alive: only by what it says after the

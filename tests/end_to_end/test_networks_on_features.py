@@ -28,7 +28,7 @@ from fleetledger.coordinator.topics.models.commands import PushModel
 from fleetledger.coordinator.topics.models.entries import ModelExported, ModelSolved
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.coordinator.topics.stages.entries import StageClosed
-from fleetledger.device_agent.inference import (
+from fleetledger.device_agent.inference.installed_model import (
     Frozen,
     InferenceSession,
     InstalledModel,

@@ -16,7 +16,7 @@ from fleetledger.coordinator.topics.contributions.entries import (
 )
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
 from fleetledger.coordinator.topics.stages.entries import StageClosed
-from fleetledger.device_agent.assembling import rules_of
+from fleetledger.device_agent.assembly import rules_of
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.settings import PolicySettings
 from fleetledger.transport.memory import InMemoryBroker

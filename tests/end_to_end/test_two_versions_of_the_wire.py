@@ -45,10 +45,10 @@ map_width = 40
 AGENT = """\
 import functools
 import runpy
-from fleetledger.device_agent import assembling
+from fleetledger.device_agent import assembly
 from tests import wires
-assembling.AgentSurroundings = functools.partial(
-    assembling.AgentSurroundings, wire=getattr(wires, sys.argv.pop(1))
+assembly.AgentSurroundings = functools.partial(
+    assembly.AgentSurroundings, wire=getattr(wires, sys.argv.pop(1))
 )
 runpy.run_module("fleetledger.device_agent", run_name="__main__", alter_sys=True)
 """

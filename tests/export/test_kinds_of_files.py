@@ -19,8 +19,8 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from fleetledger.device_agent.core.inputs import ModelInstalled
 from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference import InstalledModel, SessionSettings
-from fleetledger.device_agent.installing import Installer
+from fleetledger.device_agent.inference.installed_model import InstalledModel, SessionSettings
+from fleetledger.device_agent.installer import Installer
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.export.errors import ModelFileError

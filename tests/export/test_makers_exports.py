@@ -19,7 +19,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference import SessionSettings
+from fleetledger.device_agent.inference.installed_model import SessionSettings
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.model_file import read_model_file

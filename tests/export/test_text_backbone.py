@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from fleetledger.device_agent.inference import (
+from fleetledger.device_agent.inference.installed_model import (
     Frozen,
     InferenceSession,
     InstalledModel,

@@ -17,7 +17,7 @@ from fleetledger.coordinator.settings import (
     write_new,
 )
 from fleetledger.coordinator.topics.stages.commands import OpenStage
-from fleetledger.device_agent.enrolling import enrol
+from fleetledger.device_agent.enrolment import enrol
 from fleetledger.device_agent.home import ROOT_FILE
 from fleetledger.device_agent.settings import AgentDataSettings, AgentSettings
 from fleetledger.device_agent.status import read_status

@@ -26,13 +26,18 @@ from fleetledger.device_agent import host as host_module
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.errors import ModelError
 from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference import SessionSettings
-from fleetledger.device_agent.installing import Guards, Installer
+from fleetledger.device_agent.inference.installed_model import SessionSettings
+from fleetledger.device_agent.inference.leases import CURRENT
+from fleetledger.device_agent.inference.published import (
+    FROZEN,
+    HEAD,
+    PublishedModels,
+    read_published,
+)
+from fleetledger.device_agent.installer import Guards, Installer
 from fleetledger.device_agent.model_rules import onnx_file
 from fleetledger.device_agent.probation import Probation
 from fleetledger.device_agent.self_test import self_test
-from fleetledger.device_agent.serving.leases import CURRENT
-from fleetledger.device_agent.serving.published import FROZEN, HEAD, PublishedModels, read_published
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
 from fleetledger.learning.onnx_files.reading import OnnxFile, read_onnx

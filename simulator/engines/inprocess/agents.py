@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from fleetledger.device_agent.core.state import AgentRules
-from fleetledger.device_agent.measuring import detection_of
 from fleetledger.device_agent.settings import (
     AgentDataSettings,
     AgentSettings,
     AgentTrainingSettings,
 )
+from fleetledger.device_agent.uncertainty import detection_of
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.inprocess.home import FLEET, SCAN_SECONDS
 from fleetledger.simulator.scenario.model import Scenario

@@ -20,8 +20,8 @@ from typing import Any
 
 import onnxruntime
 
-from fleetledger.device_agent import inference
 from fleetledger.device_agent.execution.providers import CPU, TENSORRT
+from fleetledger.device_agent.inference import installed_model
 from fleetledger.device_agent.trial import child
 from fleetledger.schemas.values import Digest
 
@@ -100,5 +100,5 @@ class FakeTensorRt:
 
 
 if __name__ == "__main__":
-    inference._runtime = FakeTensorRt
+    installed_model._runtime = FakeTensorRt
     child.main()

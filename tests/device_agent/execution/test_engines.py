@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleetledger.device_agent import device_jobs, inference
+from fleetledger.device_agent import device_jobs
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.execution.engines import (
     RECORD,
@@ -22,11 +22,12 @@ from fleetledger.device_agent.execution.engines import (
 from fleetledger.device_agent.execution.providers import CPU, TENSORRT
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.host import ModelHost, sessions_of
-from fleetledger.device_agent.inference import SessionSettings
-from fleetledger.device_agent.serving.running_model import RunningModel
+from fleetledger.device_agent.inference import installed_model
+from fleetledger.device_agent.inference.installed_model import SessionSettings
+from fleetledger.device_agent.inference.running_model import RunningModel
 from fleetledger.device_agent.settings import ModelSettings
 from fleetledger.device_agent.status import Status, read_status
-from fleetledger.device_agent.trial.trying import Trial
+from fleetledger.device_agent.trial.trial import Trial
 from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.presence import Heartbeat
 from fleetledger.schemas.values import Digest
@@ -34,6 +35,7 @@ from fleetledger.transport.memory import InMemoryBroker
 from tests.device_agent import models
 from tests.device_agent.execution.fake_tensorrt import COMMAND_MODULE, FakeTensorRt
 from tests.device_agent.hostile.place import Place, good
+from tests.device_agent.inference.homes import ServingHome
 from tests.device_agent.scripted import (
     FAST,
     RunningAgent,
@@ -42,7 +44,6 @@ from tests.device_agent.scripted import (
     greet,
     write_settings,
 )
-from tests.device_agent.serving.homes import ServingHome
 
 CHILD = (sys.executable, "-m", COMMAND_MODULE)
 LINEAGE = good().manifest.frozen.digest
@@ -56,7 +57,7 @@ def tensorrt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Have the made-up runtime in this process; return the file that gets a line for each build."""
     log = tmp_path / "builds"
     log.touch()
-    monkeypatch.setattr(inference, "_runtime", FakeTensorRt)
+    monkeypatch.setattr(installed_model, "_runtime", FakeTensorRt)
     monkeypatch.setenv("TRT_FAKE_LOG", str(log))
     return log
 

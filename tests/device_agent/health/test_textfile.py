@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger.device_agent.health.inferences import InferenceMeter
-from fleetledger.device_agent.health.telling import TextfileWriter
+from fleetledger.device_agent.health.reader import TextfileWriter
 from fleetledger.device_agent.health.textfile import AgentNumbers, exposed, write_textfile
 from fleetledger.schemas.health import DeviceHealth, ThermalZone
 

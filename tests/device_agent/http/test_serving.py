@@ -16,13 +16,13 @@ from starlette.testclient import TestClient
 
 from fleetledger.device_agent.http.application import ModelServer, make_app
 from fleetledger.device_agent.http.bodies import BodyRoom
-from fleetledger.device_agent.http.listening import token_of
 from fleetledger.device_agent.http.open_inference import InferRequest
-from fleetledger.device_agent.serving.running_model import RunningModel
+from fleetledger.device_agent.http.server import token_of
+from fleetledger.device_agent.inference.running_model import RunningModel
 from fleetledger.simulator.engines.mqtt.processes import child_environment, fleetledger_command
 from tests.device_agent import models
-from tests.device_agent.serving.homes import ServingHome
-from tests.device_agent.serving.test_running_model import exported
+from tests.device_agent.inference.homes import ServingHome
+from tests.device_agent.inference.test_running_model import exported
 
 pytest.importorskip("uvicorn", reason="pip install 'fleetledger[serve]'")
 

@@ -10,10 +10,10 @@ from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.core.requests import Evaluate, InstallModel, Measure, Scan
 from fleetledger.device_agent.device_jobs import LocalDeviceJobs
-from fleetledger.device_agent.inference import InstalledModel, PixelScores
-from fleetledger.device_agent.measuring import OF_PIXELS
+from fleetledger.device_agent.inference.installed_model import InstalledModel, PixelScores
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.uncertainty import OF_PIXELS
 from fleetledger.export.package import ExportedModel
 from fleetledger.learning.numerics.detection import DetectionRules, Detector, ScoringHead, observe
 from fleetledger.learning.numerics.pixel_uncertainty import (

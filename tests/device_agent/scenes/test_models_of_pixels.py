@@ -10,8 +10,12 @@ import safetensors.numpy
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.errors import LoadError, SelfTestError
 from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference import Frozen, InstalledModel, SessionSettings
-from fleetledger.device_agent.installing import Installer
+from fleetledger.device_agent.inference.installed_model import (
+    Frozen,
+    InstalledModel,
+    SessionSettings,
+)
+from fleetledger.device_agent.installer import Installer
 from fleetledger.device_agent.self_test import self_test
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder

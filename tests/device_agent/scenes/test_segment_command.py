@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from fleetledger.device_agent.cli import app
 from fleetledger.device_agent.errors import SegmentError
 from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.segmenting import active_model, segment
+from fleetledger.device_agent.segmentation import active_model, segment
 from fleetledger.device_agent.slots import ModelSlots, Slot
 from fleetledger.device_agent.sources.mask_classes import load_mask_classes
 from fleetledger.device_agent.sources.masks import decode_mask
@@ -182,6 +182,6 @@ def test_a_mask_has_no_value_for_too_many_rows(
     home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     activate(home, dense.exported())
-    monkeypatch.setattr("fleetledger.device_agent.segmenting.MAX_ROWS", 2)
+    monkeypatch.setattr("fleetledger.device_agent.segmentation.MAX_ROWS", 2)
     with pytest.raises(SegmentError, match="has 3 rows; a mask has values for 2"):
         active_model(home)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger.device_agent import doctor
-from fleetledger.device_agent.assembling import rules_of
+from fleetledger.device_agent.assembly import rules_of
 from fleetledger.device_agent.doctor import Finding
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.report import status_lines

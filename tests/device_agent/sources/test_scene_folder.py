@@ -12,7 +12,7 @@ from fleetledger.device_agent.errors import SourceError
 from fleetledger.device_agent.sources import scene_folder as module
 from fleetledger.device_agent.sources.cache import DigestCache
 from fleetledger.device_agent.sources.scene_folder import SceneFolder
-from fleetledger.device_agent.sources.shown import ShownCache, ShownClasses, look_at
+from fleetledger.device_agent.sources.shown_classes import ShownCache, ShownClasses, look_at
 from fleetledger.schemas.values import Digest
 from tests.device_agent.sources.drawing import index_png, picture, save
 

@@ -8,7 +8,7 @@ from random import Random
 
 from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.coordinator.ledger.store import Ledger
-from fleetledger.device_agent.chance import SECRET_BYTES, device_secret
+from fleetledger.device_agent.part_secret import SECRET_BYTES, device_secret
 from fleetledger.device_agent.slots import ModelSlots, Slot
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.schemas.values import Digest

@@ -5,7 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleetledger.device_agent.inference import Frozen, InferenceSession, SessionSettings
+from fleetledger.device_agent.inference.installed_model import (
+    Frozen,
+    InferenceSession,
+    SessionSettings,
+)
 from fleetledger.export.backbone import import_backbone
 from fleetledger.export.frozen import build_frozen
 from fleetledger.export.mobilenet_v2 import (

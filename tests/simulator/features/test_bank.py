@@ -8,7 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleetledger.device_agent.inference import Frozen, InferenceSession, SessionSettings
+from fleetledger.device_agent.inference.installed_model import (
+    Frozen,
+    InferenceSession,
+    SessionSettings,
+)
 from fleetledger.learning.numerics.preprocessing import preprocess
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.datasets.image_folder import load_image_folder

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fleetledger.coordinator.errors import BlobError
 from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.device_agent.errors import AgentError
-from fleetledger.device_agent.observing import check_novelty
+from fleetledger.device_agent.observation import check_novelty
 from fleetledger.device_agent.training import TrainingSession
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.registry import training_device

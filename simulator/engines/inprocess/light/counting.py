@@ -22,11 +22,11 @@ import numpy as np
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.assigning import action_for, assignment_for
 from fleetledger.coordinator.topics.contributions.rules import receipt_for
-from fleetledger.device_agent.chance import context_of
 from fleetledger.device_agent.core.changes.contributions import NextPartLearned
 from fleetledger.device_agent.core.inputs import PartComputed
 from fleetledger.device_agent.core.requests import ComputePart
 from fleetledger.device_agent.core.state import AgentRules, DeviceIdentity
+from fleetledger.device_agent.part_secret import context_of
 from fleetledger.methods.registry import descriptor
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import Contribution, Nothing
