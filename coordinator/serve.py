@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleetledger.coordinator.assembling import (
+from fleetledger.coordinator.assembly import (
     AssembledCoordinator,
     Connect,
     CoordinatorSurroundings,
@@ -37,7 +37,7 @@ from fleetledger.transport.interface import Connection, OutgoingMessage
 from fleetledger.transport.mqtt import MqttConnection
 
 if TYPE_CHECKING:
-    from fleetledger.coordinator.proxy.running import Embedded
+    from fleetledger.coordinator.proxy.program import Embedded
 
 log = logging.getLogger("coordinator")
 LOCKED_SECONDS = 5.0
@@ -128,7 +128,7 @@ def assemble_when_free(
 
 def start_proxy(home: Path, shell: Shell) -> Embedded:
     """Start the proxy that lives in `home` in this process; an error of its ends the shell too."""
-    from fleetledger.coordinator.proxy.running import Embedded  # noqa: PLC0415 - most coordinators have none
+    from fleetledger.coordinator.proxy.program import Embedded  # noqa: PLC0415 - most coordinators have none
 
     said = about("proxy.began", home=str(home))
     log.info("the proxy of %s runs here: this process can read its gradients", home, extra=said)

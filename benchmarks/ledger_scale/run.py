@@ -29,8 +29,8 @@ from typing import Any
 
 from benchmarks.ledger_scale.life import Life, life_in
 from benchmarks.machine import describe_machine
-from fleetledger.coordinator.core.folding import fold, keep_snapshot
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state_fold import fold, keep_snapshot
 from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.paths import ledger_path

@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.contribution_rate.load import CLASSES, PREPROCESSING
-from fleetledger.coordinator.assembling import LocalCoordinator, open_local
+from fleetledger.coordinator.assembly import LocalCoordinator, open_local
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.core.folding import folded, keep_snapshot, snapshots_of
 from fleetledger.coordinator.core.inputs import (
     DeviceMessage,
     Input,
@@ -23,6 +22,7 @@ from fleetledger.coordinator.core.inputs import (
     Tick,
 )
 from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendToDevice
+from fleetledger.coordinator.core.state_fold import folded, keep_snapshot, snapshots_of
 from fleetledger.coordinator.core.work import ExportHead, SolveHead
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.ledger.keys import note_reader, public_key

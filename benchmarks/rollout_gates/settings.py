@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.rollout_gates.fleets import Setting
-from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.phrases import count_of
 
 _TWO = Setting("", things=2, copies=10, alike=0.9)
 _FIVE = Setting("", things=5, copies=20, alike=0.9)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from fleetledger.coordinator.bundling.targets import TargetName
+from fleetledger.coordinator.bundles.targets import TargetName
 from fleetledger.coordinator.cli.common import done
 from fleetledger.coordinator.errors import BundleError
 from fleetledger.coordinator.home_option import HOME, Home
@@ -58,7 +58,7 @@ def make(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     as_json: AsJson = False,
 ) -> None:
     """Gather all wheels for a kind of device, and sign their hashes."""
-    from fleetledger.coordinator.bundling.making import BundleOrder, make_bundle  # noqa: PLC0415 - packaging
+    from fleetledger.coordinator.bundles.bundle_maker import BundleOrder, make_bundle  # noqa: PLC0415 - packaging
 
     signing = read_key(key or home / load(home).release.key)
     extras = tuple(name for name in extra or ["serve", "label"] if name != "none")
@@ -111,7 +111,7 @@ def deb(
     as_json: AsJson = False,
 ) -> None:
     """Make a Debian package of a verified bundle: environment, units, users."""
-    from fleetledger.coordinator.bundling.debian import make_debian  # noqa: PLC0415 - for those who make one
+    from fleetledger.coordinator.bundles.debian import make_debian  # noqa: PLC0415 - for those who make one
 
     with _translated():
         package = make_debian(bundle, bundle_installer.read_keys(key), out)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fleetledger.coordinator import completing
+from fleetledger.coordinator import completion
 from fleetledger.coordinator.cli.common import command
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.reports.reports import ClassesReport
@@ -17,7 +17,7 @@ from fleetledger.schemas.values import ClassName
 
 app = typer.Typer(no_args_is_help=True, help="Names of classes: one index each, once.")
 
-Name = Annotated[str, typer.Argument(help="Name of a class.", autocompletion=completing.classes)]
+Name = Annotated[str, typer.Argument(help="Name of a class.", autocompletion=completion.classes)]
 
 
 @app.command("list")

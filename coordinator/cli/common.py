@@ -9,14 +9,14 @@ from typing import Annotated
 
 import typer
 
-from fleetledger.coordinator import completing
+from fleetledger.coordinator import completion
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.program.command_client import carried_out
 from fleetledger.coordinator.reports.command_previews import preview_push
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.commands import PinDevices, PushModel
 from fleetledger.coordinator.trust.release_key import waits_for_key
@@ -32,7 +32,7 @@ Tagged = Annotated[
         "--tag",
         metavar="NAME[=VALUE]",
         help="Only devices with this tag; of several given all must fit.",
-        autocompletion=completing.tags,
+        autocompletion=completion.tags,
     ),
 ]
 

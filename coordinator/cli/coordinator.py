@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fleetledger.coordinator import completing
+from fleetledger.coordinator import completion
 from fleetledger.coordinator import settings as settings_module
 from fleetledger.coordinator.cli.broker_config import broker_config
 from fleetledger.coordinator.cli.common import class_names, command, confirm, done, say, show_action
@@ -16,7 +16,7 @@ from fleetledger.coordinator.cli.keys import enrol, revoke, settle
 from fleetledger.coordinator.cli.provision import provision
 from fleetledger.coordinator.cli.status import status
 from fleetledger.coordinator.cli.trust import FirstRoot
-from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.errors import QuestionError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.provisioning.broker_access import open_access
@@ -172,7 +172,7 @@ def proxy(
     log_level: LevelOption = LogLevel.INFO,
 ) -> None:
     """Take gradients from devices and score the fleet's models, until stopped; needs torch."""
-    from fleetledger.coordinator.proxy.running import serve as serve_until_stopped  # noqa: PLC0415 - heavy
+    from fleetledger.coordinator.proxy.program import serve as serve_until_stopped  # noqa: PLC0415 - heavy
 
     serve_until_stopped(home, log_format, log_level)
 
@@ -198,7 +198,7 @@ def correct_clock(home: Home = HOME, as_json: AsJson = False) -> None:
 def open_stage(
     classes: Annotated[
         list[str],
-        typer.Argument(help="Names of the classes to learn.", autocompletion=completing.classes),
+        typer.Argument(help="Names of the classes to learn.", autocompletion=completion.classes),
     ],
     yes: Annotated[
         bool,

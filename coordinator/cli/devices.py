@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from fleetledger.coordinator import completing
+from fleetledger.coordinator import completion
 from fleetledger.coordinator.cli.common import (
     Tagged,
     Yes,
@@ -24,7 +24,7 @@ from fleetledger.coordinator.provisioning.broker_access import close_access
 from fleetledger.coordinator.reports.fleet import fleet_now, narrowed
 from fleetledger.coordinator.reports.reports import DeviceReport, DevicesReport, ListedDevice
 from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.commands import RetireDevice, TagDevices
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.commands import PinDevices
@@ -56,7 +56,7 @@ def show(
     device: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="An admitted device.", autocompletion=completing.devices
+            metavar="NAME", help="An admitted device.", autocompletion=completion.devices
         ),
     ],
     home: Home = HOME,
@@ -80,7 +80,7 @@ def retire(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         typer.Argument(
             metavar="NAME...",
             help="Devices that are gone for good.",
-            autocompletion=completing.devices,
+            autocompletion=completion.devices,
         ),
     ] = None,
     reason: Annotated[str, typer.Option(help="Why; it stays in the ledger.")] = "none was given",
@@ -107,7 +107,7 @@ def replaced(
     device: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="Device with other hardware.", autocompletion=completing.devices
+            metavar="NAME", help="Device with other hardware.", autocompletion=completion.devices
         ),
     ],
     earlier: Annotated[
@@ -131,7 +131,7 @@ def tag(
         typer.Argument(
             metavar="NAME... KEY=VALUE KEY-",
             help="Devices, tags to put, and tags to take away.",
-            autocompletion=completing.devices_and_tags,
+            autocompletion=completion.devices_and_tags,
         ),
     ],
     tagged: Tagged = None,
@@ -152,7 +152,7 @@ def pin(
         typer.Argument(
             metavar="NAME... VERSION",
             help="Devices, and the version that they keep.",
-            autocompletion=completing.devices_and_versions,
+            autocompletion=completion.devices_and_versions,
         ),
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="End it: no VERSION is given.")] = False,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
-from fleetledger.coordinator import completing
+from fleetledger.coordinator import completion
 from fleetledger.coordinator.cli.common import Tagged, for_each, show_action
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
@@ -20,7 +20,7 @@ from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reports.reports import ReplayedResult, ReplayReport
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.contributions.commands import CountIn, RetractContributions
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.exit_codes import ExitCode
 from fleetledger.schemas.message import explain
@@ -29,7 +29,7 @@ from fleetledger.schemas.shown import OutputForm, as_tsv, output_form, tsv_colum
 from fleetledger.schemas.values import DeviceId
 
 if TYPE_CHECKING:
-    from fleetledger.coordinator.replay.remaking import RemadeOutcome
+    from fleetledger.coordinator.replay.remaker import RemadeOutcome
 
 
 def replay(
@@ -38,7 +38,7 @@ def replay(
     ] = None,
     version: Annotated[
         int | None,
-        typer.Option(min=1, help="This version of the model.", autocompletion=completing.versions),
+        typer.Option(min=1, help="This version of the model.", autocompletion=completion.versions),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Everything that was made, up to --to where it is given.")
@@ -47,9 +47,9 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Make a past model again from the ledger and its blobs, and compare it with what it was."""
-    from fleetledger.coordinator.replay import choosing  # noqa: PLC0415 - the makers need onnx
-    from fleetledger.coordinator.replay.keeping import KeepingStore  # noqa: PLC0415
-    from fleetledger.coordinator.replay.remaking import Remaking  # noqa: PLC0415
+    from fleetledger.coordinator.replay import choice  # noqa: PLC0415 - the makers need onnx
+    from fleetledger.coordinator.replay.overlay_store import KeepingStore  # noqa: PLC0415
+    from fleetledger.coordinator.replay.remaker import Remaking  # noqa: PLC0415
 
     if version is not None and (every or to is not None):
         stop("--version: give it alone, without --to and --all", ExitCode.USAGE)
@@ -58,11 +58,11 @@ def replay(
         stop(f"--home: no ledger at {path}; give the coordinator's home folder", ExitCode.USAGE)
     with LedgerReader.open_read_only(path) as ledger:
         try:
-            made = choosing.everything(ledger, to)
+            made = choice.everything(ledger, to)
             if version is not None:
-                made = choosing.version(made, version)
+                made = choice.version(made, version)
             elif not every:
-                made = choosing.newest(made)
+                made = choice.newest(made)
         except CommandError as error:
             stop(str(error), ExitCode.USAGE)
         remaking = Remaking(home, ledger, KeepingStore(blobs_location(home)))
@@ -98,7 +98,7 @@ def retract(  # noqa: PLR0913 - each is one option of the command line
     device: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Devices whose contributions are taken out.", autocompletion=completing.devices
+            help="Devices whose contributions are taken out.", autocompletion=completion.devices
         ),
     ] = None,
     reason: Annotated[str, typer.Option(help="Why; the device is told, the ledger keeps it.")],
@@ -106,7 +106,7 @@ def retract(  # noqa: PLR0913 - each is one option of the command line
     part: Annotated[
         str | None,
         typer.Option(
-            help="One part alone, as STAGE/PART, or STAGE/ROUND.", autocompletion=completing.stages
+            help="One part alone, as STAGE/PART, or STAGE/ROUND.", autocompletion=completion.stages
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
@@ -132,14 +132,14 @@ def count_in(  # noqa: PLR0913 - each is one option of the command line
     device: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Devices whose contributions were set aside.", autocompletion=completing.devices
+            help="Devices whose contributions were set aside.", autocompletion=completion.devices
         ),
     ] = None,
     reason: Annotated[str, typer.Option(help="Why; the ledger keeps it.")] = "",
     tag: Tagged = None,
     part: Annotated[
         str | None,
-        typer.Option(help="One part alone, as STAGE/PART.", autocompletion=completing.stages),
+        typer.Option(help="One part alone, as STAGE/PART.", autocompletion=completion.stages),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
     home: Home = HOME,

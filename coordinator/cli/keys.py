@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from fleetledger.coordinator import completing
+from fleetledger.coordinator import completion
 from fleetledger.coordinator.cli.common import Tagged, command, for_each, say, show_action
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.program.tokens import invite
 from fleetledger.coordinator.provisioning.broker_access import close_access, open_access
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.commands import SettleTwins
 from fleetledger.coordinator.topics.keys.commands import RevokeKey
 from fleetledger.schemas import showing
@@ -22,7 +22,7 @@ from fleetledger.schemas.values import BootId, DeviceId
 
 Device = Annotated[
     str,
-    typer.Argument(help="Id of the device: its MQTT user name.", autocompletion=completing.devices),
+    typer.Argument(help="Id of the device: its MQTT user name.", autocompletion=completion.devices),
 ]
 
 
@@ -50,7 +50,7 @@ def revoke(
     device: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Ids of devices: their MQTT user names.", autocompletion=completing.devices
+            help="Ids of devices: their MQTT user names.", autocompletion=completion.devices
         ),
     ] = None,
     reason: Annotated[str, typer.Option(help="Why; it stays in the ledger.")] = "none was given",

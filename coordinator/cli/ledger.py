@@ -18,7 +18,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from fleetledger.coordinator import completing
+from fleetledger.coordinator import completion
 from fleetledger.coordinator.cli import copies, history
 from fleetledger.coordinator.cli.common import Tagged, done
 from fleetledger.coordinator.errors import (
@@ -30,11 +30,11 @@ from fleetledger.coordinator.errors import (
 )
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger import audit as auditing
-from fleetledger.coordinator.ledger import keys, proving, tiles
+from fleetledger.coordinator.ledger import entry_proofs, keys, tiles
 from fleetledger.coordinator.ledger.audit import Audited
 from fleetledger.coordinator.ledger.describe import explain
 from fleetledger.coordinator.ledger.entries import Entry
-from fleetledger.coordinator.ledger.proving import Proven
+from fleetledger.coordinator.ledger.entry_proofs import Proven
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import VerificationReport
 from fleetledger.coordinator.paths import ledger_path
@@ -49,7 +49,7 @@ from fleetledger.coordinator.reports.reports import (
 )
 from fleetledger.coordinator.reports.sentences import SENTENCES
 from fleetledger.coordinator.settings import FILE_NAME, load
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.schemas import showing
 from fleetledger.schemas.console import console_for_people
@@ -84,7 +84,7 @@ def tail(
         list[str] | None,
         typer.Option(
             help="Only what this device made; may be given again.",
-            autocompletion=completing.devices,
+            autocompletion=completion.devices,
         ),
     ] = None,
     tag: Tagged = None,
@@ -188,7 +188,7 @@ def prove(
 ) -> None:
     """Print the proof that an entry is in the ledger, as JSON that `audit` checks anywhere."""
     with _opened(home) as ledger:
-        proof = proving.prove(ledger, index)
+        proof = entry_proofs.prove(ledger, index)
     typer.echo(proof.model_dump_json(indent=2))
 
 
@@ -252,7 +252,7 @@ def _audited(exported: str, fleet: FleetId, key: VerifyKey) -> AuditReport:
         found = audited = auditing.audit(exported, fleet, (key,))
         kinds, entry = audited.kinds, None
     else:
-        found = proven = proving.check(proving.read(Path(exported)), fleet, (key,))
+        found = proven = entry_proofs.check(entry_proofs.read(Path(exported)), fleet, (key,))
         kinds, entry = {}, _shown(proven.entry)
     signed = found.checkpoint
     return AuditReport(

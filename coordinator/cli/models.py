@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fleetledger.coordinator import completing
+from fleetledger.coordinator import completion
 from fleetledger.coordinator.cli.common import (
     Tagged,
     Yes,
@@ -19,7 +19,7 @@ from fleetledger.coordinator.cli.common import (
     say,
 )
 from fleetledger.coordinator.cli.variants import variants
-from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.reader import ledger_of
@@ -28,7 +28,7 @@ from fleetledger.coordinator.program.operator import POLL_SECONDS
 from fleetledger.coordinator.reports.command_previews import preview_back
 from fleetledger.coordinator.reports.model_waits import version_wait
 from fleetledger.coordinator.reports.reports import ModelsReport
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from fleetledger.coordinator.topics.models import queries as model_queries
 from fleetledger.coordinator.topics.models.commands import (
@@ -53,7 +53,7 @@ _PACKED_SECONDS = 30.0
 """How long it is waited for the manifest of an imported model."""
 
 Version = Annotated[
-    int, typer.Argument(help="Version of a model.", min=1, autocompletion=completing.versions)
+    int, typer.Argument(help="Version of a model.", min=1, autocompletion=completion.versions)
 ]
 
 
@@ -87,7 +87,7 @@ def push(
     device: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only this device; may be given several times.", autocompletion=completing.devices
+            help="Only this device; may be given several times.", autocompletion=completion.devices
         ),
     ] = None,
     tag: Tagged = None,
@@ -131,7 +131,7 @@ def rollback(
         int | None,
         typer.Option(
             help="Go back to this version, and do not ask; the one before if absent.",
-            autocompletion=completing.versions,
+            autocompletion=completion.versions,
         ),
     ] = None,
     canaries: Annotated[
@@ -305,7 +305,7 @@ def adapt(
         typer.Argument(
             help="The newest model that was solved, so that no other is meant.",
             min=1,
-            autocompletion=completing.versions,
+            autocompletion=completion.versions,
         ),
     ] = None,
     home: Home = HOME,

@@ -11,7 +11,7 @@ import typer
 
 from fleetledger.coordinator.cli.broker_config import LocalPort
 from fleetledger.coordinator.cli.common import show_action
-from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.provisioning.broker_access import DEVICES
 from fleetledger.coordinator.provisioning.device_table import TableRow, read_table

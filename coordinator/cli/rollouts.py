@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from fleetledger.coordinator import completing
+from fleetledger.coordinator import completion
 from fleetledger.coordinator.cli.common import Yes, confirm, say
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.audit import exported_entries
 from fleetledger.coordinator.ledger.entries import Entry
@@ -38,7 +38,7 @@ from fleetledger.coordinator.topics.rollouts.commands import (
     ResumeRollout,
     StartRollout,
 )
-from fleetledger.coordinator.topics.rollouts.verifying import verify_rollout
+from fleetledger.coordinator.topics.rollouts.verdict_check import verify_rollout
 from fleetledger.coordinator.trust.offline_releases import signed_group
 from fleetledger.coordinator.trust.release_key import waits_for_key
 from fleetledger.schemas import showing
@@ -51,7 +51,7 @@ app = typer.Typer(
 )
 
 Number = Annotated[
-    int, typer.Argument(help="Number of a rollout.", min=1, autocompletion=completing.rollouts)
+    int, typer.Argument(help="Number of a rollout.", min=1, autocompletion=completion.rollouts)
 ]
 Reason = Annotated[str, typer.Option(help="Why; it stays in the ledger.")]
 
@@ -59,7 +59,7 @@ Reason = Annotated[str, typer.Option(help="Why; it stays in the ledger.")]
 @app.command()
 def plan(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     version: Annotated[
-        int, typer.Argument(help="Version of a model.", min=1, autocompletion=completing.versions)
+        int, typer.Argument(help="Version of a model.", min=1, autocompletion=completion.versions)
     ],
     file: Annotated[
         Path | None,
@@ -72,7 +72,7 @@ def plan(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     tag: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only devices with this tag, NAME or NAME=VALUE.", autocompletion=completing.tags
+            help="Only devices with this tag, NAME or NAME=VALUE.", autocompletion=completion.tags
         ),
     ] = None,
     shadow: Annotated[

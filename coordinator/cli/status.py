@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.live import Live
 
-from fleetledger.coordinator import completing
+from fleetledger.coordinator import completion
 from fleetledger.coordinator.cli.common import Tagged
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.reader import ledger_of
@@ -20,7 +20,7 @@ from fleetledger.coordinator.reports.answers import (
 from fleetledger.coordinator.reports.fleet import fleet_now, narrowed
 from fleetledger.coordinator.reports.needs import at_home
 from fleetledger.coordinator.settings import FILE_NAME, load
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.schemas.console import console_for_people
 from fleetledger.schemas.exit_codes import ExitCode
@@ -42,7 +42,7 @@ def status(
     device: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only this device; may be given several times.", autocompletion=completing.devices
+            help="Only this device; may be given several times.", autocompletion=completion.devices
         ),
     ] = None,
     tag: Tagged = None,

@@ -16,7 +16,7 @@ from fleetledger.coordinator.core import inputs, work
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.decision import Decision, ask, made_by, record
 from fleetledger.coordinator.core.devices import Devices
-from fleetledger.coordinator.core.done import CommandDone
+from fleetledger.coordinator.core.done_commands import CommandDone
 from fleetledger.coordinator.core.entry import OPERATOR, NewEntry
 from fleetledger.coordinator.core.live import NANOSECONDS, Live
 from fleetledger.coordinator.core.operator import Operator
@@ -36,7 +36,7 @@ from fleetledger.coordinator.topics.models.rules import Models
 from fleetledger.coordinator.topics.models.temperature import Temperature
 from fleetledger.coordinator.topics.releases.rules import Releases, SignRelease, SignsNothing
 from fleetledger.coordinator.topics.rollouts.rules import Rollouts
-from fleetledger.coordinator.topics.rounds.adapting import Adapting
+from fleetledger.coordinator.topics.rounds.adapters import Adapting
 from fleetledger.coordinator.topics.rounds.rules import Rounds
 from fleetledger.coordinator.topics.stages.opening import Opening
 from fleetledger.coordinator.topics.stages.rules import CanLearn, Stages

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Literal
 
-from fleetledger.coordinator.core.assigning import action_for, assignment_for, round_assignment
+from fleetledger.coordinator.core.assignments import action_for, assignment_for, round_assignment
 from fleetledger.coordinator.core.decision import Decision, ask, record_for, together
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.kind import Notification

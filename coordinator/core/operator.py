@@ -18,9 +18,9 @@ from fleetledger.coordinator.topics.contributions.commands import (
     RetractContributions,
     SettleEarlier,
 )
-from fleetledger.coordinator.topics.contributions.retracting import Retracting
+from fleetledger.coordinator.topics.contributions.retraction import Retracting
 from fleetledger.coordinator.topics.contributions.rules import Intake
-from fleetledger.coordinator.topics.contributions.setting_aside import count_in
+from fleetledger.coordinator.topics.contributions.set_aside import count_in
 from fleetledger.coordinator.topics.devices.commands import (
     AdmitDevice,
     DeviceCommand,
@@ -39,7 +39,7 @@ from fleetledger.coordinator.topics.releases.commands import ReleaseCommand
 from fleetledger.coordinator.topics.releases.rules import Releases
 from fleetledger.coordinator.topics.rollouts.commands import RolloutCommand
 from fleetledger.coordinator.topics.rollouts.rules import Rollouts
-from fleetledger.coordinator.topics.rounds.adapting import Adapting
+from fleetledger.coordinator.topics.rounds.adapters import Adapting
 from fleetledger.coordinator.topics.rounds.commands import AdaptModel, RoundCommand
 from fleetledger.coordinator.topics.rounds.void import resume
 from fleetledger.coordinator.topics.stages.commands import StageCommand

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetledger.coordinator.core.done import DONE, DoneState
+from fleetledger.coordinator.core.done_commands import DONE, DoneState
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.kind import Change, EntryContext, Kind, LedgerTopic
 from fleetledger.coordinator.topics.classes.entries import CLASSES

@@ -9,7 +9,7 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from fleetledger.coordinator.dashboard.drawing import PageFrame, draw
+from fleetledger.coordinator.dashboard.renderer import PageFrame, draw
 from fleetledger.transport.pages.answers import PageProblem, wants_json
 from fleetledger.transport.pages.login import LoginForm
 

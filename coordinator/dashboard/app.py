@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from fleetledger.coordinator.core.folding import StateKeeper
+from fleetledger.coordinator.core.state_fold import StateKeeper
 from fleetledger.coordinator.dashboard.actions.routes import action_routes
 from fleetledger.coordinator.dashboard.answers import (
     Dashboard,
@@ -24,15 +24,15 @@ from fleetledger.coordinator.dashboard.answers import (
     frame_of,
     problem_answer,
 )
-from fleetledger.coordinator.dashboard.drawing import TEMPLATES, draw, draw_page
-from fleetledger.coordinator.dashboard.following import LedgerFollower
+from fleetledger.coordinator.dashboard.follower import LedgerFollower
 from fleetledger.coordinator.dashboard.metrics.routes import Metered, metric_routes
 from fleetledger.coordinator.dashboard.page import Page
 from fleetledger.coordinator.dashboard.pages import PAGES
 from fleetledger.coordinator.dashboard.placeholder import LOOK_AGAIN_SECONDS
+from fleetledger.coordinator.dashboard.renderer import TEMPLATES, draw, draw_page
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, open_sources
 from fleetledger.coordinator.dashboard.stream import stream_route
-from fleetledger.coordinator.dashboard.verifying import Verification, verification_route
+from fleetledger.coordinator.dashboard.verification import Verification, verification_route
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import load

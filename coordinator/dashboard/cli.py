@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fleetledger.coordinator.dashboard.serving import DEFAULT_PORT, link, serve
+from fleetledger.coordinator.dashboard.program import DEFAULT_PORT, link, serve
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.reports.reports import ListedToken, TokensReport

@@ -16,8 +16,8 @@ from fleetledger.coordinator.dashboard.answers import (
     frame_of,
     problem_answer,
 )
-from fleetledger.coordinator.dashboard.drawing import TEMPLATES, draw
-from fleetledger.coordinator.dashboard.following import LedgerFollower
+from fleetledger.coordinator.dashboard.follower import LedgerFollower
+from fleetledger.coordinator.dashboard.renderer import TEMPLATES, draw
 from fleetledger.transport.pages.answers import PageProblem, wants_json
 from fleetledger.transport.pages.guard import LOOPBACK_HOSTS, Guard
 

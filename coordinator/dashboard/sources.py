@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from fleetledger.coordinator.core.folding import StateKeeper, state_of
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.dashboard.verifying import VerificationNow
+from fleetledger.coordinator.core.state_fold import StateKeeper, state_of
+from fleetledger.coordinator.dashboard.verification import VerificationNow
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.file import read_day, read_live
 from fleetledger.coordinator.live.snapshot import FleetHeat, HealthPoint, LiveSnapshot, TrafficPoint

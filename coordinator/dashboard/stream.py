@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fleetledger.coordinator.dashboard.following import LedgerFollower, NewEntries
+from fleetledger.coordinator.dashboard.follower import LedgerFollower, NewEntries
 
 PING_SECONDS = 20
 SEND_SECONDS = 15.0

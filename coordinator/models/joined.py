@@ -10,7 +10,7 @@ from pathlib import Path
 
 import onnx
 
-from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleetledger.coordinator.core import work
-from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.models.adapters import adapter_of

@@ -24,12 +24,12 @@ from pydantic import ValidationError
 
 from fleetledger.coordinator.core.core import Core
 from fleetledger.coordinator.core.decision import Decision
-from fleetledger.coordinator.core.done import CommandDone
+from fleetledger.coordinator.core.done_commands import CommandDone
 from fleetledger.coordinator.core.entry import NewEntry
-from fleetledger.coordinator.core.folding import folded, keep_snapshot
 from fleetledger.coordinator.core.inputs import DeviceMessage, Input
 from fleetledger.coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
 from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.core.state_fold import folded, keep_snapshot
 from fleetledger.coordinator.core.work import PackImported, PrepareAdapter
 from fleetledger.coordinator.errors import EntryError, LedgerLockedError, SnapshotError
 from fleetledger.coordinator.ledger.blobs import BlobStore

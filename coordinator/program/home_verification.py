@@ -20,9 +20,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from fleetledger.coordinator.core.folding import fold, snapshots_of
 from fleetledger.coordinator.core.saved_state import write_state
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state_fold import fold, snapshots_of
 from fleetledger.coordinator.errors import LedgerCorruptError, LedgerError, Mismatch, SnapshotError
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.keys import note_reader

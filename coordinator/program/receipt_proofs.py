@@ -6,7 +6,7 @@ proves more. Where the device has said which checkpoint it knows, the way from t
 
 from __future__ import annotations
 
-from fleetledger.coordinator.ledger.proving import prove
+from fleetledger.coordinator.ledger.entry_proofs import prove
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.presence import SeenCheckpoint

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fleetledger.coordinator.core.folding import folded, keep_snapshot
+from fleetledger.coordinator.core.state_fold import folded, keep_snapshot
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.schemas.problems import OpenProblem

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 
-from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.program.broker_folders import (
     KnownBroker,
     known_brokers,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
-from fleetledger.coordinator.core.formatting import count_of, some, span
+from fleetledger.coordinator.core.phrases import count_of, some, span
 from fleetledger.coordinator.reports.answers import CoordinatorRun, FleetDevice, Need, StageNow
 
 PATIENCE_NS = 60 * 10**9

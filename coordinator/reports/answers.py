@@ -11,10 +11,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fleetledger.coordinator.core.formatting import count_of, some, span
+from fleetledger.coordinator.core.phrases import count_of, some, span
 from fleetledger.coordinator.reports.rollouts.report import RolloutSummary
 from fleetledger.coordinator.reports.waits import Wait
-from fleetledger.coordinator.topics.devices.choosing import told_tags
+from fleetledger.coordinator.topics.devices.choice import told_tags
 from fleetledger.coordinator.topics.models.queries import HELD
 from fleetledger.coordinator.topics.releases.views import WaitingPush
 from fleetledger.schemas.message import Strict

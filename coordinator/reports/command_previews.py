@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from shlex import quote
 
-from fleetledger.coordinator.core.folding import state_of
-from fleetledger.coordinator.core.formatting import count_of, some
+from fleetledger.coordinator.core.phrases import count_of, some
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.rollouts.lookup import active_rollout, one_rollout
 from fleetledger.coordinator.reports.rollouts.rollout_waits import preview_waits
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.queries import (
     going_back,

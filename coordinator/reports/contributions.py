@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.contributions import entries as bodies
 from fleetledger.coordinator.topics.contributions.state import (

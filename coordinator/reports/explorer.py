@@ -19,8 +19,8 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlite_utils import Database
 
-from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.state import ENTRY_KINDS
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.reports.contributions import ContributionFilter, given
 from fleetledger.coordinator.reports.fleet import fleet_now

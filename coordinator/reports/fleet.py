@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.snapshot import LiveSnapshot, StageWait, serves

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.core.formatting import natural
+from fleetledger.coordinator.core.phrases import natural
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot

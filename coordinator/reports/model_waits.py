@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.core.folding import state_of
-from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.phrases import count_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot, serves
 from fleetledger.coordinator.reports.rollouts.lookup import active_rollout

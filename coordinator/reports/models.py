@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from fleetledger.coordinator.core.folding import state_of
-from fleetledger.coordinator.core.formatting import natural
+from fleetledger.coordinator.core.phrases import natural
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.contributions.entries import ContributionRetracted
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated

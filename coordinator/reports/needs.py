@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
-from fleetledger.coordinator.core.formatting import count_of, some, span
+from fleetledger.coordinator.core.phrases import count_of, some, span
 from fleetledger.coordinator.reports.absence import absences
 from fleetledger.coordinator.reports.answers import (
     CoordinatorRun,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal
 
-from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.reports.answers import (
     DeviceState,
     FleetDevice,
@@ -14,7 +14,7 @@ from fleetledger.coordinator.reports.answers import (
     WaitingRelease,
 )
 from fleetledger.coordinator.topics.classes.views import ClassRow
-from fleetledger.coordinator.topics.devices.choosing import told_tags
+from fleetledger.coordinator.topics.devices.choice import told_tags
 from fleetledger.coordinator.topics.models.queries import HELD, ListedModel, told_canaries
 from fleetledger.coordinator.topics.proxy.views import OldModelRow
 from fleetledger.coordinator.topics.rounds.views import DeclinedRow, RoundRow

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted

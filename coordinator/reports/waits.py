@@ -5,7 +5,7 @@ Each is computed from the ledger's state and the time. Commands and pages say it
 
 from __future__ import annotations
 
-from fleetledger.coordinator.core.formatting import count_of, span
+from fleetledger.coordinator.core.phrases import count_of, span
 from fleetledger.coordinator.live.snapshot import StageWait
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.times import IsoTime, clock_time

@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from fleetledger.coordinator.core.folding import fold
 from fleetledger.coordinator.core.saved_state import read_state, write_state
 from fleetledger.coordinator.core.state import State, read_entry
+from fleetledger.coordinator.core.state_fold import fold
 from fleetledger.coordinator.core.work import (
     AverageInput,
     AverageRound,

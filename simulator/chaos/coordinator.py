@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-from fleetledger.coordinator.assembling import (
+from fleetledger.coordinator.assembly import (
     AssembledCoordinator,
     CoordinatorSurroundings,
     LocalCoordinator,
     assemble,
 )
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.core.due import next_look
+from fleetledger.coordinator.core.due_times import next_look
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.models.job_runner import Job
 from fleetledger.coordinator.program.operator import OperatorInbox

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from fleetledger.coordinator.core.folding import fold
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state_fold import fold
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.models.state import ModelVersion

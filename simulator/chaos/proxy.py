@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fleetledger.coordinator.proxy.inputs import Input
-from fleetledger.coordinator.proxy.running import ProxySurroundings, proxy_of
+from fleetledger.coordinator.proxy.program import ProxySurroundings, proxy_of
 from fleetledger.coordinator.proxy.scoring_worker import Job
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
 from fleetledger.coordinator.proxy.shell import ProxyProgram

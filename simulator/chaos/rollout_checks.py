@@ -11,7 +11,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.rollouts.story import RolloutStory, told
 from fleetledger.coordinator.topics.rollouts.scope import Scope
 from fleetledger.coordinator.topics.rollouts.state import RolloutStage
-from fleetledger.coordinator.topics.rollouts.verifying import StoredReport, differences
+from fleetledger.coordinator.topics.rollouts.verdict_check import StoredReport, differences
 from fleetledger.schemas.rollouts import place_of
 from fleetledger.schemas.values import ClassName, DeviceId
 from fleetledger.simulator.chaos.outcome import FleetOutcome

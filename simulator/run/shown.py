@@ -68,13 +68,13 @@ class RunDashboard:
 
     def _start(self, port: int | None) -> str:
         """Start the program; return why there is none, or nothing."""
-        from fleetledger.coordinator.dashboard.changing import StartedDashboard  # noqa: PLC0415 - needs an extra
+        from fleetledger.coordinator.dashboard.home_switch import StartedDashboard  # noqa: PLC0415 - needs an extra
 
         role = "viewer" if self._virtual else "operator"  # nobody there would carry a command out
         command = [
             sys.executable,
             "-m",
-            "fleetledger.coordinator.dashboard.changing",
+            "fleetledger.coordinator.dashboard.home_switch",
             "--role",
             role,
         ]
@@ -102,7 +102,7 @@ class RunDashboard:
     def _show(self, home: Path) -> None:
         if self._process is None:
             return
-        from fleetledger.coordinator.dashboard.changing import HomeToShow  # noqa: PLC0415 - as above
+        from fleetledger.coordinator.dashboard.home_switch import HomeToShow  # noqa: PLC0415 - as above
 
         line = HomeToShow(home=home.absolute(), virtual=self._virtual).model_dump_json()
         assert self._process.stdin is not None

@@ -2,7 +2,7 @@
 
 It gathers messages for `GROUP_SECONDS` before it commits them together, as a real one does while
 the disk writes the group before. Between messages it sleeps until time alone may change what its
-rules decide (`coordinator.core.due`).
+rules decide (`coordinator.core.due_times`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from fleetledger.coordinator.assembling import CoordinatorSurroundings, assemble
-from fleetledger.coordinator.core.due import next_look
+from fleetledger.coordinator.assembly import CoordinatorSurroundings, assemble
+from fleetledger.coordinator.core.due_times import next_look
 from fleetledger.coordinator.core.live import Live
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.program.shell import OPERATOR_SECONDS

@@ -26,8 +26,8 @@ from unittest import mock
 from typer.testing import CliRunner
 
 from fleetledger.command_line import app
-from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.transport.pages.people import Role
 from tests.coordinator.dashboard.chromium.fleets import FLEETS

@@ -19,7 +19,7 @@ from fleetledger.coordinator.reports.rollouts.report import (
     RolloutsReport,
 )
 from fleetledger.coordinator.topics.models.queries import ModelReport
-from fleetledger.coordinator.topics.rollouts.verifying import RolloutVerifyReport
+from fleetledger.coordinator.topics.rollouts.verdict_check import RolloutVerifyReport
 from fleetledger.device_agent.doctor import DoctorReport
 from fleetledger.device_agent.inference.predictions import PredictReport
 from fleetledger.device_agent.status import Status

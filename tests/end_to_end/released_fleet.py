@@ -11,7 +11,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from fleetledger.coordinator.assembling import CoordinatorSurroundings, assemble
+from fleetledger.coordinator.assembly import CoordinatorSurroundings, assemble
 from fleetledger.coordinator.cli.models import app as model_app
 from fleetledger.coordinator.cli.trust import app as trust_app
 from fleetledger.coordinator.core.commands import Command

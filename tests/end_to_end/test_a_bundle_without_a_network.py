@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.bundling.debian import make_debian
-from fleetledger.coordinator.bundling.making import BundleOrder, make_bundle
-from fleetledger.coordinator.bundling.targets import TargetName
+from fleetledger.coordinator.bundles.bundle_maker import BundleOrder, make_bundle
+from fleetledger.coordinator.bundles.debian import make_debian
+from fleetledger.coordinator.bundles.targets import TargetName
 from fleetledger.coordinator.errors import BundleError
 from fleetledger.schemas.bundle_installer import UNUSED, read_keys
 from fleetledger.schemas.keys import VerifyKey
-from tests.coordinator.bundling.clean_root import SYSTEM_PYTHON, installed_in_a_clean_root
-from tests.coordinator.bundling.small_wheels import release_key, without_a_network
+from tests.coordinator.bundles.clean_root import SYSTEM_PYTHON, installed_in_a_clean_root
+from tests.coordinator.bundles.small_wheels import release_key, without_a_network
 from tests.test_packaging import copy_source
 
 pytestmark = pytest.mark.slow

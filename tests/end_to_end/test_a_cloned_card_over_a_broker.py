@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.contributions.entries import ContributionWithdrawn
 from fleetledger.coordinator.topics.devices.entries import DeviceDoubled

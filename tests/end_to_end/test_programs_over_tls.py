@@ -11,7 +11,7 @@ import pytest
 from fleetledger.coordinator import settings as coordinator_settings
 from fleetledger.coordinator.program.broker import mqtt_settings
 from fleetledger.coordinator.proxy import settings as proxy_settings
-from fleetledger.coordinator.proxy.running import mqtt_connect as proxy_connect
+from fleetledger.coordinator.proxy.program import mqtt_connect as proxy_connect
 from fleetledger.coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings
 from fleetledger.device_agent.doctor import examine
 from fleetledger.device_agent.home import AgentHome, NewHome, write_home

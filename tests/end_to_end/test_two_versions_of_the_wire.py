@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
 from fleetledger.coordinator.topics.stages.entries import StageClosed
@@ -55,10 +55,10 @@ runpy.run_module("fleetledger.device_agent", run_name="__main__", alter_sys=True
 COORDINATOR = """\
 import functools
 from fleetledger import command_line
-from fleetledger.coordinator import assembling
+from fleetledger.coordinator import assembly
 from tests import wires
-assembling.CoordinatorSurroundings = functools.partial(
-    assembling.CoordinatorSurroundings, wire=getattr(wires, sys.argv.pop(1))
+assembly.CoordinatorSurroundings = functools.partial(
+    assembly.CoordinatorSurroundings, wire=getattr(wires, sys.argv.pop(1))
 )
 command_line.main()
 """

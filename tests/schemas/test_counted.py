@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleetledger.coordinator.core import formatting
+from fleetledger.coordinator.core import phrases
 from fleetledger.schemas.counted import agree, count_of
 from fleetledger.transport.pages import words
 from tests.rooms import ROOMS as ROOMS_OF_ALL
@@ -63,7 +63,7 @@ MANY_BY_ITS_PLACE = {
 )
 def test_a_count_has_the_word_that_goes_with_it(number: int, said: str) -> None:
     assert count_of(number, "device") == said
-    assert formatting.count_of(number) == said
+    assert phrases.count_of(number) == said
     assert words.plural(number, "device") == said
 
 
@@ -82,7 +82,7 @@ def test_a_span_has_its_unit(hours: float, said: str) -> None:
 
 @pytest.mark.parametrize(("days", "said"), [(1, "1 day"), (2, "2 days"), (1.5, "1.5 days")])
 def test_days_are_counted(days: float, said: str) -> None:
-    assert formatting.span(round(days * 86_400 * 10**9)) == said
+    assert phrases.span(round(days * 86_400 * 10**9)) == said
 
 
 def test_no_sentence_puts_a_number_before_a_word_by_itself() -> None:

@@ -11,8 +11,8 @@ from fleetledger.schemas.whole_file import write_whole
 ROOMS = ("coordinator", "device_agent", "export", "transport", "schemas")
 IN_PLACE = re.compile(r"\.write_(text|bytes)\(|open\(.*['\"][wx]\+?b?['\"]")
 ALLOWED = {
-    "coordinator/bundling/debian.py": "a scratch tree of which a package is made",
-    "coordinator/bundling/making.py": "beside its place, then renamed",
+    "coordinator/bundles/debian.py": "a scratch tree of which a package is made",
+    "coordinator/bundles/bundle_maker.py": "beside its place, then renamed",
     "coordinator/ledger/folder_store.py": "beside its place, or read by its own process",
     "coordinator/ledger/fsspec_store.py": "an object store shows whole objects alone",
     "coordinator/ledger/verify_progress.py": "its own notes, line by line, checked when read",

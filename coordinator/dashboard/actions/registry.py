@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.dashboard.actions.action import (
     DEVICE,
     REASON,
@@ -28,7 +28,7 @@ from fleetledger.coordinator.reports.rollouts.plan_words import plan_of
 from fleetledger.coordinator.reports.rollouts.preview import preview
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
 from fleetledger.coordinator.topics.contributions.commands import RetractContributions
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.commands import (
     AdmitDevice,
     RetireDevice,

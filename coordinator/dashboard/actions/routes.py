@@ -14,11 +14,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.dashboard.actions.action import Action, Values
 from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
 from fleetledger.coordinator.dashboard.answers import Dashboard, frame_of
-from fleetledger.coordinator.dashboard.drawing import draw
+from fleetledger.coordinator.dashboard.renderer import draw
 from fleetledger.coordinator.dashboard.sources import NotThereError
 from fleetledger.coordinator.errors import CommandError, OperatorTimeoutError, QuestionError
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of

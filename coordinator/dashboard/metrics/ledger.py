@@ -9,7 +9,7 @@ from pathlib import Path
 
 from prometheus_client.core import Metric
 
-from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.dashboard.metrics.families import counter, gauge, gauges
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.old_and_new_classes import correct_ratios

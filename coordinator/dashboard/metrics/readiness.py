@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fleetledger.coordinator.core.formatting import span
+from fleetledger.coordinator.core.phrases import span
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot, serves

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from fleetledger.coordinator.core.folding import StateKeeper
+from fleetledger.coordinator.core.state_fold import StateKeeper
 from fleetledger.coordinator.dashboard.metrics.exposition import expose, families
 from fleetledger.coordinator.dashboard.metrics.readiness import readiness
 from fleetledger.coordinator.errors import LedgerError

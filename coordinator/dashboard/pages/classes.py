@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.dashboard.asking import count_of
 from fleetledger.coordinator.dashboard.page import PageModel
-from fleetledger.coordinator.dashboard.parts.plotting import scale_from
+from fleetledger.coordinator.dashboard.parts.plot import scale_from
+from fleetledger.coordinator.dashboard.query import count_of
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
 from fleetledger.coordinator.reports.contributions import ClassFacts, class_facts
 from fleetledger.coordinator.reports.old_and_new_classes import (

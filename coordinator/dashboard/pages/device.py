@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.parts.device_remarks import needs_look, remark
 from fleetledger.coordinator.dashboard.parts.presence_plot import absences
-from fleetledger.coordinator.dashboard.parts.remarks import needs_look, remark
 from fleetledger.coordinator.dashboard.parts.timeline import Happened, timeline
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
 from fleetledger.coordinator.ledger.reader import LedgerReader

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.parts.device_filter import chosen, tag_selectors
 from fleetledger.coordinator.dashboard.parts.device_map import By, DeviceMap, device_map
-from fleetledger.coordinator.dashboard.parts.doing import NeedHere, with_doing
-from fleetledger.coordinator.dashboard.parts.filtering import chosen, tag_selectors
-from fleetledger.coordinator.dashboard.parts.remarks import heard, needs_look, remark
+from fleetledger.coordinator.dashboard.parts.device_remarks import heard, needs_look, remark
+from fleetledger.coordinator.dashboard.parts.need_actions import NeedHere, with_doing
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
 from fleetledger.coordinator.live.day import fleet_heat
 from fleetledger.coordinator.live.snapshot import FleetHeat

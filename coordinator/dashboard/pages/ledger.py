@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from fleetledger.coordinator.dashboard.entry_lines import EntryLine, line_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
-from fleetledger.coordinator.dashboard.telling import EntryLine, line_of
-from fleetledger.coordinator.dashboard.verifying import VerificationNow
+from fleetledger.coordinator.dashboard.verification import VerificationNow
 from fleetledger.coordinator.errors import KeyFileError
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.keys import public_key

@@ -6,10 +6,10 @@ import math
 from itertools import pairwise
 from typing import Literal
 
-from fleetledger.coordinator.core.folding import state_of
-from fleetledger.coordinator.dashboard.asking import count_of, number_in_path
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.dashboard.page import PageModel
-from fleetledger.coordinator.dashboard.parts.plotting import scale_from
+from fleetledger.coordinator.dashboard.parts.plot import scale_from
+from fleetledger.coordinator.dashboard.query import count_of, number_in_path
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports import models

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fleetledger.coordinator.core.folding import state_of
-from fleetledger.coordinator.dashboard.asking import number_in_path
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.pages.stage import RoundLine, round_line
+from fleetledger.coordinator.dashboard.query import number_in_path
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports import stages

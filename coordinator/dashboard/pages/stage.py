@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.core.folding import state_of
-from fleetledger.coordinator.dashboard.asking import count_of, number_in_path
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.pages.stages import StageLine, open_title, stage_line
+from fleetledger.coordinator.dashboard.query import count_of, number_in_path
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
 from fleetledger.coordinator.reports import stages
 from fleetledger.coordinator.reports.answers import FleetNow

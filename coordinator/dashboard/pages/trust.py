@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict
 
-from fleetledger.coordinator.core.formatting import natural
+from fleetledger.coordinator.core.phrases import natural
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.dashboard.asking import count_of
 from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.query import count_of
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
 from fleetledger.coordinator.errors import KeyFileError
 from fleetledger.coordinator.ledger.keys import public_key

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from fleetledger.coordinator.dashboard.parts.remarks import needs_look, remark
+from fleetledger.coordinator.dashboard.parts.device_remarks import needs_look, remark
 from fleetledger.coordinator.reports.answers import FleetDevice, FleetNow
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import percent, plural

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleetledger.coordinator.dashboard.parts.plotting import (
+from fleetledger.coordinator.dashboard.parts.device_remarks import HOT_CELSIUS
+from fleetledger.coordinator.dashboard.parts.plot import (
     SMALL,
     Drawing,
     Plot,
     PlotLine,
     ValueAxis,
 )
-from fleetledger.coordinator.dashboard.parts.remarks import HOT_CELSIUS
 from fleetledger.coordinator.dashboard.parts.time_plots import joined
 from fleetledger.coordinator.live.snapshot import HealthPoint
 from fleetledger.transport.pages.words import time_ticks

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from fleetledger.coordinator.dashboard.parts.plotting import LABEL, PlotLabel, round_step
+from fleetledger.coordinator.dashboard.parts.plot import LABEL, PlotLabel, round_step
 from fleetledger.coordinator.reports.rollouts.report import EvidenceCurve, EvidencePoint, Exposure
 from fleetledger.transport.pages.words import plural, time_ticks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleetledger.coordinator.dashboard.parts.plotting import (
+from fleetledger.coordinator.dashboard.parts.plot import (
     Drawing,
     Plot,
     PlotFrame,

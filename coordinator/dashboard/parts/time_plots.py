@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleetledger.coordinator.dashboard.parts.plotting import (
+from fleetledger.coordinator.dashboard.parts.device_remarks import HOT_CELSIUS
+from fleetledger.coordinator.dashboard.parts.plot import (
     SMALL,
     Drawing,
     Plot,
     PlotLine,
     ValueAxis,
 )
-from fleetledger.coordinator.dashboard.parts.remarks import HOT_CELSIUS
 from fleetledger.coordinator.live.day import POINT_SECONDS, SECOND_NS
 from fleetledger.coordinator.live.snapshot import FleetHeat, TrafficPoint
 from fleetledger.coordinator.reports.contributions import CountsOverTime

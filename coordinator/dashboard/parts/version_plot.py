@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fleetledger.coordinator.dashboard.parts.plotting import (
+from fleetledger.coordinator.dashboard.parts.plot import (
     SMALL,
     Drawing,
     Plot,

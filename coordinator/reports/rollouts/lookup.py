@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import chain
 
-from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
-from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.reports.waits import Wait
 from fleetledger.coordinator.topics.rollouts.gates import GateName
 from fleetledger.coordinator.topics.rollouts.membership import DeviceStage

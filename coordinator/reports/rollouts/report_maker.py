@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fleetledger.coordinator.core.formatting import count_of, natural
+from fleetledger.coordinator.core.phrases import count_of, natural
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.reports.rollouts import report
 from fleetledger.coordinator.reports.rollouts.curves import OLD, Grown, curves, grown

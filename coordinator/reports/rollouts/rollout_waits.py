@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fleetledger.coordinator.core.formatting import count_of, some, span
+from fleetledger.coordinator.core.phrases import count_of, some, span
 from fleetledger.coordinator.reports.rollouts.report import Waits
 from fleetledger.coordinator.reports.rollouts.story import GroupStory, RolloutStory
 from fleetledger.coordinator.reports.waits import Wait

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fleetledger.coordinator.core.formatting import count_of, some, span
+from fleetledger.coordinator.core.phrases import count_of, some, span
 from fleetledger.coordinator.reports.rollouts.report import GateRow, RolloutDevice, Waits
 from fleetledger.coordinator.reports.rollouts.story import RolloutStory
 from fleetledger.coordinator.topics.rollouts.gates import GATES, GateFinding, gate_of

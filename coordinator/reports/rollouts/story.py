@@ -12,7 +12,7 @@ from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
 from fleetledger.coordinator.topics.rollouts import entries as bodies
 from fleetledger.coordinator.topics.rollouts.membership import DeviceStage
 from fleetledger.coordinator.topics.rollouts.state import PhaseOpened, Rollout, RolloutStage, Turn
-from fleetledger.coordinator.topics.rollouts.verifying import StoredReport
+from fleetledger.coordinator.topics.rollouts.verdict_check import StoredReport
 
 
 @dataclass(frozen=True)

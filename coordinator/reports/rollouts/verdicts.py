@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.reports.rollouts.curves import OLD, Grown
 from fleetledger.coordinator.reports.rollouts.report import VerdictTold
 from fleetledger.coordinator.reports.rollouts.sentences import deciding_finding, odds
 from fleetledger.coordinator.reports.rollouts.story import MeasuredThen, RolloutStory
 from fleetledger.coordinator.topics.rollouts.gates import GateFinding, log_words
 from fleetledger.coordinator.topics.rollouts.scope import Scope
-from fleetledger.coordinator.topics.rollouts.verifying import differences
+from fleetledger.coordinator.topics.rollouts.verdict_check import differences
 
 _OF_PAIRS = {"retention", "no_class_lost"}
 _PAIRS = 6

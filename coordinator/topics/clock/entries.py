@@ -7,8 +7,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.formatting import span
 from fleetledger.coordinator.core.kind import EntryContext, Kind, LedgerTopic
+from fleetledger.coordinator.core.phrases import span
 from fleetledger.coordinator.topics.clock.state import ClockState
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleetledger.coordinator.core.formatting import span
+from fleetledger.coordinator.core.phrases import span
 from fleetledger.coordinator.ledger.reader import ledger_of
 
 _SECOND_NS = 1_000_000_000

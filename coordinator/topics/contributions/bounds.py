@@ -24,7 +24,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from fleetledger.coordinator.core.decision import Decision, ask, record
-from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.core.requests import TellOperator
 from fleetledger.coordinator.core.rules import BoundRules
 from fleetledger.coordinator.core.state import State

@@ -8,7 +8,6 @@ from typing import ClassVar
 from pydantic import Field
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.formatting import count_of
 from fleetledger.coordinator.core.kind import (
     TOLD,
     EntryContext,
@@ -17,6 +16,7 @@ from fleetledger.coordinator.core.kind import (
     LedgerTopic,
     Notification,
 )
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.contributions.state import (
     AcceptedShard,

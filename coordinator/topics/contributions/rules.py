@@ -21,8 +21,8 @@ from typing import TypeAlias
 
 from fleetledger.coordinator.core.decision import Decision, ask, record, record_for
 from fleetledger.coordinator.core.entry import OPERATOR
-from fleetledger.coordinator.core.formatting import count_of
 from fleetledger.coordinator.core.live import NOTHING_PENDING, Live
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.core.requests import SendToDevice, TellOperator
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.state import State

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.entries import MAX_REASON
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.tags import MAX_TAGS, TagName, Tags

@@ -10,7 +10,6 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.formatting import some, span
 from fleetledger.coordinator.core.kind import (
     TOLD,
     EntryContext,
@@ -19,6 +18,7 @@ from fleetledger.coordinator.core.kind import (
     LedgerTopic,
     Notification,
 )
+from fleetledger.coordinator.core.phrases import some, span
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.devices.state import (
     NO_TAGS,

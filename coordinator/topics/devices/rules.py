@@ -6,7 +6,7 @@ from fleetledger.coordinator.core.decision import Decision, record, record_for, 
 from fleetledger.coordinator.core.entry import OPERATOR
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
-from fleetledger.coordinator.topics.devices.choosing import chosen
+from fleetledger.coordinator.topics.devices.choice import chosen
 from fleetledger.coordinator.topics.devices.commands import TagDevices
 from fleetledger.coordinator.topics.devices.entries import (
     MAX_NAMED,

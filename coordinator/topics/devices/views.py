@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice, chosen
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice, chosen
 from fleetledger.coordinator.topics.devices.entries import DeviceBorn
 from fleetledger.schemas.values import DeviceId
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.core.formatting import files, names_of
 from fleetledger.coordinator.core.kind import (
     EntryContext,
     Kind,
     LedgerTopic,
     notify_all_of_assignment,
 )
+from fleetledger.coordinator.core.phrases import files, names_of
 from fleetledger.coordinator.topics.lineages import entries
 from fleetledger.coordinator.topics.lineages.state import LineagesState, Span
 from fleetledger.schemas.counted import count_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.formatting import count_of, names_of, some
 from fleetledger.coordinator.core.kind import (
     TOLD,
     EntryContext,
@@ -14,6 +13,7 @@ from fleetledger.coordinator.core.kind import (
     LedgerTopic,
     Notification,
 )
+from fleetledger.coordinator.core.phrases import count_of, names_of, some
 from fleetledger.coordinator.topics.classes.entries import ClassMerged, ClassNamed, ClassRenamed
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionRetracted,

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from fleetledger.coordinator.core.folding import state_of
-from fleetledger.coordinator.core.formatting import count_of, some
+from fleetledger.coordinator.core.phrases import count_of, some
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.models.stack import earlier

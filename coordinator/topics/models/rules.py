@@ -8,8 +8,8 @@ from typing import Protocol
 
 from fleetledger.coordinator.core.decision import Decision, ask, record, record_for, together
 from fleetledger.coordinator.core.entry import OPERATOR, EntryBody
-from fleetledger.coordinator.core.formatting import count_of, some
 from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.phrases import count_of, some
 from fleetledger.coordinator.core.requests import TellOperator
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.state import State
@@ -21,7 +21,7 @@ from fleetledger.coordinator.topics.contributions.entries import (
     JudgedPart,
     PartBounds,
 )
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice, chosen
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice, chosen
 from fleetledger.coordinator.topics.devices.entries import MAX_NAMED
 from fleetledger.coordinator.topics.models import entries
 from fleetledger.coordinator.topics.models.commands import (

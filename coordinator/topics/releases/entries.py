@@ -7,8 +7,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.formatting import names_of
 from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic, Notification
+from fleetledger.coordinator.core.phrases import names_of
 from fleetledger.coordinator.topics.models.entries import DevicePinned
 from fleetledger.coordinator.topics.releases.state import Released, Trust
 from fleetledger.schemas.releases import SignedRelease

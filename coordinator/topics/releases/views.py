@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.settings import CoordinatorSettings

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fleetledger.coordinator.core.formatting import count_of, some
+from fleetledger.coordinator.core.phrases import count_of, some
 from fleetledger.coordinator.topics.rollouts import evalues
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence, PairCounts
 from fleetledger.coordinator.topics.rollouts.gate import GateResult

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
 from fleetledger.coordinator.topics.rollouts.gate import GateResult
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan

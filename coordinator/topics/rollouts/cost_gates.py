@@ -11,7 +11,7 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from fleetledger.coordinator.core.formatting import count_of, some
+from fleetledger.coordinator.core.phrases import count_of, some
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
 from fleetledger.coordinator.topics.rollouts.gate import GateResult
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.formatting import some
 from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic
+from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.devices.entries import (
     DeviceAdmitted,

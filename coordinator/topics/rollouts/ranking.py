@@ -7,7 +7,7 @@ from bisect import bisect_right, insort
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.topics.rollouts.scope import Outcome
 from fleetledger.schemas.values import DeviceId
 

@@ -20,8 +20,8 @@ from dataclasses import replace
 
 from fleetledger.coordinator.core.decision import Decision, record
 from fleetledger.coordinator.core.entry import OPERATOR
-from fleetledger.coordinator.core.formatting import count_of, some
 from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.phrases import count_of, some
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from itertools import accumulate, takewhile
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.formatting import files, names_of, some
 from fleetledger.coordinator.core.kind import (
     EntryContext,
     Follows,
@@ -17,6 +16,7 @@ from fleetledger.coordinator.core.kind import (
     Notification,
     changes_nothing,
 )
+from fleetledger.coordinator.core.phrases import files, names_of, some
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,

@@ -33,10 +33,10 @@ from fleetledger.coordinator.topics.lineages.entries import Lineage
 from fleetledger.coordinator.topics.proxy.rules import Proxy
 from fleetledger.coordinator.topics.rounds.closing import RoundClosing
 from fleetledger.coordinator.topics.rounds.entries import RoundFailed, WeightsAveraged
-from fleetledger.coordinator.topics.rounds.finishing import RoundFinishing
 from fleetledger.coordinator.topics.rounds.opening import RoundOpening
 from fleetledger.coordinator.topics.rounds.phases import due_phase
 from fleetledger.coordinator.topics.rounds.retention import Retention
+from fleetledger.coordinator.topics.rounds.stage_end import RoundFinishing
 from fleetledger.coordinator.topics.stages.rules import CanLearn, Stages
 
 

@@ -7,9 +7,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
 
-from fleetledger.coordinator.core.folding import state_of
-from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.topics.contributions.entries import NothingReported
 from fleetledger.coordinator.topics.rounds.entries import CohortContinued, RoundOpened

@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from fleetledger.coordinator.core.entry import OPERATOR, EntryBody
-from fleetledger.coordinator.core.formatting import names_of
 from fleetledger.coordinator.core.kind import (
     EntryContext,
     Follows,
@@ -16,6 +15,7 @@ from fleetledger.coordinator.core.kind import (
     LedgerTopic,
     notify_all_of_assignment,
 )
+from fleetledger.coordinator.core.phrases import names_of
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
 from fleetledger.coordinator.topics.stages.state import (

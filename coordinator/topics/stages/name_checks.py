@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.topics.stages.near_names import NearNames, is_same_folded
 from fleetledger.schemas.class_names import fault_of, skeleton

@@ -23,8 +23,8 @@ from collections.abc import Iterable
 
 from fleetledger.coordinator.core.decision import Decision
 from fleetledger.coordinator.core.entry import COORDINATOR
-from fleetledger.coordinator.core.formatting import some
 from fleetledger.coordinator.core.live import NANOSECONDS
+from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.core.rules import StageRules
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.topics.lineages.background import is_taken

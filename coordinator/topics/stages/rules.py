@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 from fleetledger.coordinator.core.decision import Decision, record, together
 from fleetledger.coordinator.core.entry import COORDINATOR, OPERATOR
-from fleetledger.coordinator.core.formatting import some
 from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.core.rules import StageRules
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError, QuestionError
 from fleetledger.coordinator.live.snapshot import StageWait
 from fleetledger.coordinator.topics.classes.entries import ClassNamed
 from fleetledger.coordinator.topics.classes.rules import check_new_name
-from fleetledger.coordinator.topics.lineages.adapting import end_adapting
+from fleetledger.coordinator.topics.lineages.adapters import end_adapting
 from fleetledger.coordinator.topics.lineages.background import check_classes
 from fleetledger.coordinator.topics.lineages.capacity import check_capacity
 from fleetledger.coordinator.topics.stages.commands import CloseStage, StageCommand

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.topics.stages.entries import TransitionReported
 from fleetledger.coordinator.topics.stages.state import Stage

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger import command_line
-from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new

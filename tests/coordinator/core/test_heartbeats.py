@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleetledger.coordinator.core.assigning import action_for
+from fleetledger.coordinator.core.assignments import action_for
 from fleetledger.coordinator.core.requests import AnnounceCoordinator, Request
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import held_digest

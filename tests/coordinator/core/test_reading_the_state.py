@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.core import folding
-from fleetledger.coordinator.core.folding import StateKeeper, fold, snapshots_of, state_of
+from fleetledger.coordinator.core import state_fold
 from fleetledger.coordinator.core.saved_state import _sources, write_state
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state_fold import StateKeeper, fold, snapshots_of, state_of
 from fleetledger.coordinator.errors import FoldError, LedgerError
 from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.keys import coordinator_key
@@ -110,7 +110,7 @@ def test_an_entry_that_cannot_be_applied_is_named_and_all_else_can_be_read(
 def test_a_reader_that_had_to_fold_much_keeps_it_for_the_next_one(
     tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folding, "_MANY", 4)
+    monkeypatch.setattr(state_fold, "_MANY", 4)
     with ledger_of(tmp_path) as reader:
         state_of(reader)
         assert [path.stem for path in snapshots_of(reader).files()] == ["5"]

@@ -9,7 +9,7 @@ import pytest
 
 from fleetledger.coordinator.dashboard.pages.fleet import MOST_ROWS
 from fleetledger.coordinator.dashboard.parts.device_map import MOST_GROUPS
-from fleetledger.coordinator.dashboard.parts.doing import with_doing
+from fleetledger.coordinator.dashboard.parts.need_actions import with_doing
 from fleetledger.coordinator.live.file import LiveFile
 from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot
 from fleetledger.coordinator.program.command_client import carried_out

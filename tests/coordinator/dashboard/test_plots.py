@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetledger.coordinator.dashboard.parts.health_plot import health_plot
-from fleetledger.coordinator.dashboard.parts.plotting import (
+from fleetledger.coordinator.dashboard.parts.plot import (
     LABEL,
     Drawing,
     Plot,

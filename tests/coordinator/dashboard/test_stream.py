@@ -14,9 +14,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fleetledger.coordinator.dashboard import following
+from fleetledger.coordinator.dashboard import follower
 from fleetledger.coordinator.dashboard.app import make_app
-from fleetledger.coordinator.dashboard.following import (
+from fleetledger.coordinator.dashboard.follower import (
     MOST_WAITING,
     Change,
     LedgerFollower,
@@ -38,7 +38,7 @@ WAIT = 20.0
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(follower, "LOOK_SECONDS", 0.02)
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_the_ledger_is_looked_at_once_for_all_and_not_when_nobody_listens(
         looks.append(time.monotonic())
         return look(self)
 
-    monkeypatch.setattr(following, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(follower, "LOOK_SECONDS", 0.2)
     monkeypatch.setattr(LedgerFollower, "_look", counted)
 
     async def story(follower: LedgerFollower) -> None:

@@ -15,8 +15,8 @@ from fleetledger.coordinator.cli import ledger as cli
 from fleetledger.coordinator.errors import AuditError
 from fleetledger.coordinator.ledger.audit import audit, exported_entries
 from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.entry_proofs import check, prove
 from fleetledger.coordinator.ledger.keys import coordinator_key, note_signer, public_key
-from fleetledger.coordinator.ledger.proving import check, prove
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.ledger.tiles import export, tile_name

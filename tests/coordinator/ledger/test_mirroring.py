@@ -24,10 +24,10 @@ from fleetledger.coordinator.ledger import tiles
 from fleetledger.coordinator.ledger.audit import audit, signed_note
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore, prune
 from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
+from fleetledger.coordinator.ledger.entry_proofs import check, prove
 from fleetledger.coordinator.ledger.keys import coordinator_key, note_reader, note_signer
 from fleetledger.coordinator.ledger.mirror import Mirror, mirrored_blobs, pruned_mark
 from fleetledger.coordinator.ledger.objects import objects_at
-from fleetledger.coordinator.ledger.proving import check, prove
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.restore import LedgerOwner, Restored, restore
 from fleetledger.coordinator.ledger.store import Ledger

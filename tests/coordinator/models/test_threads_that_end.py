@@ -28,7 +28,7 @@ def test_a_coordinator_does_not_outlive_a_thread_that_it_needs(tmp_path: Path, t
 def test_a_proxy_does_not_outlive_a_thread_that_it_needs(tmp_path: Path, thread: str) -> None:
     (tmp_path / "proxy.toml").write_text('fleet = "mill"\n[broker]\nhost = "127.0.0.1"\nport = 9\n')
     without_torch = (
-        "import fleetledger.coordinator.proxy.running as running; running.find_spec = bool; "
+        "import fleetledger.coordinator.proxy.program as program; program.find_spec = bool; "
     )
     breaking = without_torch + BREAKING[thread]
     done = run_broken(breaking, "coordinator", "proxy", "--home", str(tmp_path))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fleetledger.coordinator.core import folding, inputs
+from fleetledger.coordinator.core import inputs, state_fold
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.errors import InboxError
@@ -88,7 +88,7 @@ class Counting:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.rows = self.replayed = 0
-        read, read_entry = LedgerReader._rows, folding.read_entry
+        read, read_entry = LedgerReader._rows, state_fold.read_entry
 
         def counted_rows(reader: LedgerReader, *query: Any) -> list[Any]:
             rows = read(reader, *query)
@@ -100,7 +100,7 @@ class Counting:
             return read_entry(kind, body)
 
         monkeypatch.setattr(LedgerReader, "_rows", counted_rows)
-        monkeypatch.setattr(folding, "read_entry", counted_entry)
+        monkeypatch.setattr(state_fold, "read_entry", counted_entry)
 
 
 @pytest.fixture(params=["refused by SQLite", "a full file system"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.assembling import (
+from fleetledger.coordinator.assembly import (
     AssembledCoordinator,
     CoordinatorSurroundings,
     assemble,

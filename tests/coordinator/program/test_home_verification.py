@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.core.folding import fold, snapshots_of
 from fleetledger.coordinator.core.saved_state import write_state
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state_fold import fold, snapshots_of
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.keys import key_folder
 from fleetledger.coordinator.ledger.ranges import RANGE
@@ -24,7 +24,7 @@ from fleetledger.coordinator.program import home_verification
 from fleetledger.coordinator.program.home_verification import VerifiedHome, verify_home
 from fleetledger.coordinator.settings import load
 from fleetledger.schemas.keys import KeyName, SigningKey
-from tests.coordinator.core.test_folding import SIZE
+from tests.coordinator.core.test_state_fold import SIZE
 from tests.coordinator.every_kind.facts import unpack
 from tests.coordinator.ledger.support import draft, tampering
 

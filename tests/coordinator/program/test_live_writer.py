@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.assembling import (
+from fleetledger.coordinator.assembly import (
     AssembledCoordinator,
     CoordinatorSurroundings,
     assemble,

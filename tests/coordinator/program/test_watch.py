@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger import command_line
-from fleetledger.coordinator.assembling import (
+from fleetledger.coordinator.assembly import (
     AssembledCoordinator,
     CoordinatorSurroundings,
     assemble,

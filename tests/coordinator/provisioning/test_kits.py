@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger.command_line import app
-from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fleetledger.coordinator.proxy.running import build
+from fleetledger.coordinator.proxy.program import build
 from fleetledger.coordinator.proxy.settings import Limits, ProxyHomeSettings
 from fleetledger.coordinator.proxy.shell import ProxyProgram
 from fleetledger.methods.lga.coordinator import COORDINATOR as LGA

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from fleetledger.coordinator.cli.coordinator import app
 from fleetledger.coordinator.errors import ProxyError
-from fleetledger.coordinator.proxy import running
+from fleetledger.coordinator.proxy import program
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings, load, password_file, write_new
 from fleetledger.coordinator.settings import CoordinatorSettings
 from fleetledger.schemas.installing import pip_install
@@ -51,21 +51,21 @@ def test_settings_are_not_written_over(home: Path) -> None:
 def test_without_torch_a_proxy_says_what_to_install(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "find_spec", lambda name: None)
+    monkeypatch.setattr(program, "find_spec", lambda name: None)
     with pytest.raises(ProxyError, match=re.escape(pip_install("train"))):
-        running.serve(home)
+        program.serve(home)
 
 
 def test_one_folder_has_one_proxy_and_is_closed_to_others(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "find_spec", lambda name: object())
-    lock = running.take_home(home)
+    monkeypatch.setattr(program, "find_spec", lambda name: object())
+    lock = program.take_home(home)
     assert home.stat().st_mode & 0o077 == 0
     with pytest.raises(ProxyError, match="another proxy runs here"):
-        running.take_home(home)
+        program.take_home(home)
     lock.release()
-    running.take_home(home).release()
+    program.take_home(home).release()
 
 
 def test_a_coordinator_can_be_told_to_run_a_proxy() -> None:
@@ -78,23 +78,23 @@ def test_a_coordinator_can_be_told_to_run_a_proxy() -> None:
 def test_an_embedded_proxy_ends_with_its_coordinator(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "find_spec", lambda name: object())
+    monkeypatch.setattr(program, "find_spec", lambda name: object())
     ended = threading.Event()
-    embedded = running.Embedded(home, ended.set)
+    embedded = program.Embedded(home, ended.set)
     with pytest.raises(ProxyError, match="another proxy"):
-        running.take_home(home)
+        program.take_home(home)
     embedded.stop()
     assert not ended.is_set()
-    running.take_home(home).release()
+    program.take_home(home).release()
 
 
 def test_an_embedded_proxy_that_cannot_start_is_an_error_of_the_coordinator(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "find_spec", lambda name: object())
+    monkeypatch.setattr(program, "find_spec", lambda name: object())
     (home / "proxy.db").write_bytes(b"no database, and long enough to be looked at" * 50)
     ended = threading.Event()
     with pytest.raises(ProxyError, match=r"proxy.db"):
-        running.Embedded(home, ended.set)
+        program.Embedded(home, ended.set)
     assert ended.is_set()
-    running.take_home(home).release()
+    program.take_home(home).release()

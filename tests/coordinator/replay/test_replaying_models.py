@@ -20,7 +20,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.models import model_maker
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.replay import comparing
+from fleetledger.coordinator.replay import comparison
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.models.entries import ModelSolved
 from fleetledger.learning.numerics.blas import platform_fingerprint
@@ -208,16 +208,16 @@ def test_a_head_of_another_platform_is_measured_against_the_tolerance(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere(monkeypatch)
-    moved_head(monkeypatch, comparing.SOLVED / 4)
+    moved_head(monkeypatch, comparison.SOLVED / 4)
     code, out = replay(home, "--version", "1")
     assert code == 0, out
     assert "model 1\twithin tolerance\thead on another platform (blas_core " in out
-    assert f"tolerance {comparing.SOLVED:g}; the aggregate is equal" in out
+    assert f"tolerance {comparison.SOLVED:g}; the aggregate is equal" in out
 
 
 def test_a_head_beyond_the_tolerance_differs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere(monkeypatch)
-    moved_head(monkeypatch, comparing.SOLVED * 4)
+    moved_head(monkeypatch, comparison.SOLVED * 4)
     code, out = replay(home, "--version", "1")
     assert code == 1
     assert "model 1\tdiffers\thead on another platform" in out
@@ -226,7 +226,7 @@ def test_a_head_beyond_the_tolerance_differs(home: Path, monkeypatch: pytest.Mon
 def test_on_the_same_platform_no_distance_is_small_enough(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moved_head(monkeypatch, comparing.SOLVED / 4)
+    moved_head(monkeypatch, comparison.SOLVED / 4)
     code, out = replay(home, "--version", "1")
     assert code == 1
     assert "on a platform with the same fingerprint" in out

@@ -106,8 +106,8 @@ def test_weights_whose_stored_bytes_were_altered_are_found(kept: Desk) -> None:
 def test_what_the_coordinator_trained_is_not_made_again_without_torch(
     kept: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleetledger.coordinator.replay.remaking.trains_here", lambda _: True)
-    monkeypatch.setattr("fleetledger.coordinator.replay.remaking.find_spec", lambda _: None)
+    monkeypatch.setattr("fleetledger.coordinator.replay.remaker.trains_here", lambda _: True)
+    monkeypatch.setattr("fleetledger.coordinator.replay.remaker.find_spec", lambda _: None)
     code, out = replay(kept.folder, "--all")
     assert code == 0
     assert "cannot be made again\tthe coordinator trained in it, which needs torch" in out

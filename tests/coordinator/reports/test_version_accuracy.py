@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.reports.version_accuracy import (
     AccuracyByVersion,

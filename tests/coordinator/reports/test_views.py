@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger.coordinator.cli.coordinator import app
-from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.core.work import AverageRound
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.entries import EntryDraft

@@ -14,7 +14,7 @@ LEFT_OUT = (
     "transport/brokers/",
     "coordinator/proxy/",
     "coordinator/dashboard/",
-    "coordinator/bundling/",
+    "coordinator/bundles/",
     "coordinator/cli/bundles.py",
     "coordinator/provisioning/",
     "device_agent/execution/provider_probe.py",

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from fleetledger.coordinator.assembling import open_local
+from fleetledger.coordinator.assembly import open_local
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.core.due import next_look
+from fleetledger.coordinator.core.due_times import next_look
 from fleetledger.coordinator.core.live import Live
 from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendToDevice
 from fleetledger.coordinator.core.state import State

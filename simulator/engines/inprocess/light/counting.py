@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 
 from fleetledger.coordinator.core import inputs
-from fleetledger.coordinator.core.assigning import action_for, assignment_for
+from fleetledger.coordinator.core.assignments import action_for, assignment_for
 from fleetledger.coordinator.topics.contributions.rules import receipt_for
 from fleetledger.device_agent.core.changes.contributions import NextPartLearned
 from fleetledger.device_agent.core.inputs import PartComputed

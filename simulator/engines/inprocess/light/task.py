@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fleetledger.coordinator.core.assigning import round_assignment
+from fleetledger.coordinator.core.assignments import round_assignment
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.models.network_maker import config_of
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported

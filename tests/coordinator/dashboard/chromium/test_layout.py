@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleetledger.coordinator.dashboard.changing import HomeToShow, StartedDashboard
+from fleetledger.coordinator.dashboard.home_switch import HomeToShow, StartedDashboard
 from tests.coordinator.dashboard.chromium.browsing import (
     Browsing,
     chromium,
@@ -72,7 +72,7 @@ def test_no_page_scrolls_sideways_or_hides_a_part_of_a_table(
 def test_a_page_of_a_fleet_that_is_made_ready_turns_into_the_fleet(
     browser: Any, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "fleetledger.coordinator.dashboard.changing", "--port", "0"]
+    command = [sys.executable, "-m", "fleetledger.coordinator.dashboard.home_switch", "--port", "0"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as program:
         assert program.stdin is not None

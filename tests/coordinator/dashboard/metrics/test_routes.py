@@ -9,7 +9,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from fleetledger.coordinator.core.folding import StateKeeper
+from fleetledger.coordinator.core.state_fold import StateKeeper
 from fleetledger.coordinator.dashboard.metrics.routes import Metered, metric_routes
 from fleetledger.coordinator.live.snapshot import LiveSnapshot
 from fleetledger.coordinator.paths import ledger_path

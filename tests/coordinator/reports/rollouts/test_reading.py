@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.dashboard.parts.doing import with_doing
+from fleetledger.coordinator.dashboard.parts.need_actions import with_doing
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.reports.fleet import fleet_now

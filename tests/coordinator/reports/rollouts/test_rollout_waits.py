@@ -13,7 +13,7 @@ from fleetledger.coordinator.reports.rollouts.lookup import one_rollout, summari
 from fleetledger.coordinator.reports.rollouts.preview import preview
 from fleetledger.coordinator.reports.rollouts.rollout_waits import preview_waits
 from fleetledger.coordinator.reports.waits import Wait
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.commands import TagDevices
 from fleetledger.coordinator.topics.models.commands import PushModel
 from fleetledger.coordinator.topics.rollouts.commands import (

@@ -7,7 +7,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from fleetledger.coordinator.cli import models
-from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.core.work import AverageRound, FreezeNetwork, NetworkFrozen, SolveHead
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.reports.contributions import ContributionFilter, given
@@ -23,7 +23,7 @@ from tests.coordinator.core.harness import BACKBONE, Bench, contribution
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
 from tests.coordinator.reports.test_sentences import said
 from tests.coordinator.reports.test_views import write
-from tests.coordinator.topics.contributions.test_retracting import learned, opens, taken
+from tests.coordinator.topics.contributions.test_retraction import learned, opens, taken
 
 
 def retracted(bench: Bench, device: str) -> None:

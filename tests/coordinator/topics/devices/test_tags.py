@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetledger.coordinator.errors import CommandError
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice, chosen
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice, chosen
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice, TagDevices
 from fleetledger.coordinator.topics.devices.entries import DeviceBorn, DeviceTagged
 from fleetledger.schemas.envelope import Sender

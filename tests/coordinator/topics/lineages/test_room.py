@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleetledger.coordinator.core.assigning import assignment_for
+from fleetledger.coordinator.core.assignments import assignment_for
 from fleetledger.coordinator.core.work import AverageRound
 from fleetledger.coordinator.topics.classes.commands import RenameClass
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.core import inputs
-from fleetledger.coordinator.core.due import next_look
+from fleetledger.coordinator.core.due_times import next_look
 from fleetledger.coordinator.core.requests import Request
 from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
 from fleetledger.coordinator.core.work import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.models.commands import GoBack, PinDevices, PushModel
 from fleetledger.coordinator.topics.models.entries import DevicePinned

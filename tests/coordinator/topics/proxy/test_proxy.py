@@ -6,7 +6,7 @@ import json
 
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.core import Core
-from fleetledger.coordinator.core.due import next_look
+from fleetledger.coordinator.core.due_times import next_look
 from fleetledger.coordinator.core.requests import Request
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.core.work import AverageRound, RoundAveraged

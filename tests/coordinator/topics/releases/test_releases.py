@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleetledger.coordinator.core import inputs
-from fleetledger.coordinator.core.assigning import action_for
+from fleetledger.coordinator.core.assignments import action_for
 from fleetledger.coordinator.core.core import Core
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.requests import AnswerOperator, Request

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fleetledger.coordinator.core import inputs
-from fleetledger.coordinator.core.assigning import action_for
+from fleetledger.coordinator.core.assignments import action_for
 from fleetledger.coordinator.core.core import Core
 from fleetledger.coordinator.core.requests import PruneBlobs, Request
 from fleetledger.coordinator.core.work import (

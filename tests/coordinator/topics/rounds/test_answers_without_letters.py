@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.core import inputs
-from fleetledger.coordinator.core.assigning import assignment_for, round_assignment
+from fleetledger.coordinator.core.assignments import assignment_for, round_assignment
 from fleetledger.coordinator.core.work import TakePayload
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.schemas.assignments import Assignment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetledger.coordinator.core import inputs
-from fleetledger.coordinator.core.due import next_look
+from fleetledger.coordinator.core.due_times import next_look
 from fleetledger.coordinator.core.rules import RoundRules, Rules
 from fleetledger.coordinator.core.work import AverageRound, RoundNotAveraged, TakePayload
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice

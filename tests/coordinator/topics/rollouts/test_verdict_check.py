@@ -12,7 +12,7 @@ from fleetledger.coordinator.topics.rollouts.entries import ModelCompared, Rollo
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.verdict import judge
-from fleetledger.coordinator.topics.rollouts.verifying import StoredReport, differences
+from fleetledger.coordinator.topics.rollouts.verdict_check import StoredReport, differences
 from tests.coordinator.topics.rollouts.reports import (
     CANDIDATE,
     SECOND_GROUP,

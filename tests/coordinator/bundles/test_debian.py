@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.bundling.debian import make_debian
-from fleetledger.coordinator.bundling.making import BundleOrder, make_bundle
-from fleetledger.coordinator.bundling.targets import TargetName
+from fleetledger.coordinator.bundles.bundle_maker import BundleOrder, make_bundle
+from fleetledger.coordinator.bundles.debian import make_debian
+from fleetledger.coordinator.bundles.targets import TargetName
 from fleetledger.coordinator.errors import BundleError
 from fleetledger.schemas.bundle_installer import read_keys
 from fleetledger.schemas.keys import KeyName, SigningKey
-from tests.coordinator.bundling.clean_root import installed_in_a_clean_root
-from tests.coordinator.bundling.small_wheels import (
+from tests.coordinator.bundles.clean_root import installed_in_a_clean_root
+from tests.coordinator.bundles.small_wheels import (
     release_key,
     small_index,
     use_only,

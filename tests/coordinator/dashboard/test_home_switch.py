@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fleetledger.coordinator.dashboard.changing import HomeToShow, LedgerClock, StartedDashboard
+from fleetledger.coordinator.dashboard.home_switch import HomeToShow, LedgerClock, StartedDashboard
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.schemas.values import FleetId
@@ -34,7 +34,7 @@ class Program:
         command = [
             sys.executable,
             "-m",
-            "fleetledger.coordinator.dashboard.changing",
+            "fleetledger.coordinator.dashboard.home_switch",
             "--port",
             "0",
         ]
@@ -114,7 +114,13 @@ def test_it_ends_when_its_parent_lets_go(program: Program):
 
 def test_a_port_that_another_has_is_told(program: Program):
     port = program.started.url.rpartition(":")[2]
-    command = [sys.executable, "-m", "fleetledger.coordinator.dashboard.changing", "--port", port]
+    command = [
+        sys.executable,
+        "-m",
+        "fleetledger.coordinator.dashboard.home_switch",
+        "--port",
+        port,
+    ]
     run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert run.returncode == 1
     assert "cannot listen there" in json.loads(run.stdout)["problem"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.core.done import KEPT_ANSWERS, CommandDone
+from fleetledger.coordinator.core.done_commands import KEPT_ANSWERS, CommandDone
 from fleetledger.coordinator.core.state import State
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pydantic import Field
 from typing_extensions import Self
 
-from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.tags import TagName, TagSelector, TagValue, all_fit

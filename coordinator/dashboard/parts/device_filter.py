@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from fleetledger.coordinator.dashboard.parts.remarks import needs_look
+from fleetledger.coordinator.dashboard.parts.device_remarks import needs_look
 from fleetledger.coordinator.reports.answers import FleetDevice
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.tags import TagName, TagSelector, TagValue, all_fit

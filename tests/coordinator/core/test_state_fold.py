@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from fleetledger.coordinator import serve
-from fleetledger.coordinator.core import folding
-from fleetledger.coordinator.core.folding import fold, folded, keep_snapshot, snapshots_of
+from fleetledger.coordinator.core import state_fold
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.saved_state import columns_of_state, read_state, write_state
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state_fold import fold, folded, keep_snapshot, snapshots_of
 from fleetledger.coordinator.ledger import columns
 from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
@@ -156,7 +156,7 @@ def test_another_program_reads_all_entries_once(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(home, 100)
-    monkeypatch.setattr(folding, "folding_program", lambda: Digest.of(b"its successor"))
+    monkeypatch.setattr(state_fold, "folding_program", lambda: Digest.of(b"its successor"))
     assert opened(home)[1] == 0
     keep(home, 100)
     assert opened(home)[1] == 100

@@ -16,8 +16,8 @@ import math
 
 from fleetledger.coordinator.core.decision import Decision, ask, record
 from fleetledger.coordinator.core.entry import COORDINATOR
-from fleetledger.coordinator.core.formatting import some
 from fleetledger.coordinator.core.live import Live
+from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.core.requests import TellOperator
 from fleetledger.coordinator.core.rules import AdapterRules
 from fleetledger.coordinator.core.state import State

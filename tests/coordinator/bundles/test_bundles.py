@@ -19,9 +19,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger.command_line import app
-from fleetledger.coordinator.bundling.making import BundleOrder, make_bundle
-from fleetledger.coordinator.bundling.targets import TARGETS, TargetName
-from fleetledger.coordinator.bundling.wheels import Wheelhouse
+from fleetledger.coordinator.bundles.bundle_maker import BundleOrder, make_bundle
+from fleetledger.coordinator.bundles.targets import TARGETS, TargetName
+from fleetledger.coordinator.bundles.wheels import Wheelhouse
 from fleetledger.coordinator.errors import BundleError
 from fleetledger.schemas.bundle_installer import (
     InstallerError,
@@ -34,7 +34,7 @@ from fleetledger.schemas.bundle_installer import (
 from fleetledger.schemas.keys import KeyName, SigningKey
 from fleetledger.schemas.roots import RootDocument, SignedRoot
 from fleetledger.schemas.values import FleetId
-from tests.coordinator.bundling.small_wheels import (
+from tests.coordinator.bundles.small_wheels import (
     FLEETLEDGER,
     release_key,
     small_index,

@@ -1,6 +1,6 @@
 """A dashboard of one home after another, as a program that another one starts: a simulation does.
 
-    python -m fleetledger.coordinator.dashboard.changing [--port PORT] [--role viewer]
+    python -m fleetledger.coordinator.dashboard.home_switch [--port PORT] [--role viewer]
 
 It writes one line of JSON, a `StartedDashboard`, to its standard output. Its parent writes a line,
 a `HomeToShow`, to its standard input for every home, whether that is there already or not, and ends
@@ -25,7 +25,7 @@ import uvicorn
 
 from fleetledger.coordinator.dashboard.app import make_app
 from fleetledger.coordinator.dashboard.placeholder import make_waiting_app
-from fleetledger.coordinator.dashboard.serving import DEFAULT_PORT
+from fleetledger.coordinator.dashboard.program import DEFAULT_PORT
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.schemas.errors import FleetledgerError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetledger.coordinator.core import inputs
-from fleetledger.coordinator.core.assigning import action_for
+from fleetledger.coordinator.core.assignments import action_for
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.requests import Request, SendToDevice
 from fleetledger.coordinator.core.rules import ModelRules, Rules

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.core.due import next_look
+from fleetledger.coordinator.core.due_times import next_look
 from fleetledger.coordinator.core.live import NANOSECONDS, Live
 from fleetledger.coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
 from fleetledger.coordinator.core.state import State

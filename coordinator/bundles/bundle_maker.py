@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetledger.coordinator.bundling.targets import TARGETS, TargetName
-from fleetledger.coordinator.bundling.wheels import Wheelhouse, wheel_names
+from fleetledger.coordinator.bundles.targets import TARGETS, TargetName
+from fleetledger.coordinator.bundles.wheels import Wheelhouse, wheel_names
 from fleetledger.coordinator.errors import BundleError
 from fleetledger.schemas import bundle_installer
 from fleetledger.schemas.bundle_installer import (

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fleetledger.coordinator.dashboard import addresses, telling
+from fleetledger.coordinator.dashboard import addresses, entry_lines
 from fleetledger.coordinator.dashboard.page import Page, PageModel
 from fleetledger.coordinator.dashboard.parts.health_plot import health_plot
 from fleetledger.coordinator.dashboard.parts.presence_plot import (
@@ -146,6 +146,6 @@ _NAMES: Mapping[str, Any] = {
     "evidence_plot": evidence_plot,
     "evidence_spark": evidence_spark,
     "exposure_plot": exposure_plot,
-    "pieces": telling.pieces,
+    "pieces": entry_lines.pieces,
 }
 TEMPLATES = PageTemplates("fleetledger.coordinator.dashboard", {"groupby_day": _by_day}, _NAMES)

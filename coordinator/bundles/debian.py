@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fleetledger.coordinator.bundling.targets import TARGETS, TargetName
+from fleetledger.coordinator.bundles.targets import TARGETS, TargetName
 from fleetledger.coordinator.errors import BundleError
 from fleetledger.schemas.bundle_installer import (
     REQUIREMENTS,

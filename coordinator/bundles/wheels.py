@@ -18,7 +18,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from fleetledger.coordinator.bundling.targets import Target
+from fleetledger.coordinator.bundles.targets import Target
 from fleetledger.coordinator.errors import BundleError
 
 _MOST_TURNS = 8

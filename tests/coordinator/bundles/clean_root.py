@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordinator.bundling.small_wheels import without_a_network
+from tests.coordinator.bundles.small_wheels import without_a_network
 
 SYSTEM_PYTHON = Path(f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}")
 CANNOT_MOUNT = 32

@@ -14,7 +14,7 @@ from collections.abc import Collection
 
 from fleetledger.coordinator.core.decision import Decision, record, together
 from fleetledger.coordinator.core.entry import OPERATOR
-from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.topics.contributions.commands import RetractContributions

@@ -20,9 +20,8 @@ from fleetledger.coordinator.models.fingerprint import fingerprint_of, trains_he
 from fleetledger.coordinator.models.held_parts import HeldParts
 from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.models.model_maker import ModelMaker
-from fleetledger.coordinator.replay import comparing
-from fleetledger.coordinator.replay.judging import judged_again, proven
-from fleetledger.coordinator.replay.keeping import KeepingStore
+from fleetledger.coordinator.replay import comparison
+from fleetledger.coordinator.replay.overlay_store import KeepingStore
 from fleetledger.coordinator.replay.recipes import (
     AveragedRecipe,
     ImportedRecipe,
@@ -31,6 +30,7 @@ from fleetledger.coordinator.replay.recipes import (
     SolvedRecipe,
     TakenRecipe,
 )
+from fleetledger.coordinator.replay.set_aside import judged_again, proven
 from fleetledger.coordinator.reports.reports import ReplayState
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.registry import training_coordinator
@@ -52,7 +52,7 @@ class RemadeOutcome:
     detail: str
 
 
-_Decode = Callable[[bytes], Sequence[comparing.Arrays]]
+_Decode = Callable[[bytes], Sequence[comparison.Arrays]]
 
 
 @dataclass(frozen=True)
@@ -155,17 +155,17 @@ class Remaking:
         assert isinstance(happened, HeadSolved)
         made = happened.solved
         faults = [
-            comparing.unlike("aggregate", recorded.aggregate, made.aggregate),
-            comparing.unlike("rows", recorded.class_names, made.class_names),
+            comparison.unlike("aggregate", recorded.aggregate, made.aggregate),
+            comparison.unlike("rows", recorded.class_names, made.class_names),
         ]
-        elsewhere = comparing.other_platform(recorded.fingerprint, made.fingerprint)
+        elsewhere = comparison.other_platform(recorded.fingerprint, made.fingerprint)
         if faults := [fault for fault in faults if fault]:
             return "differs", "; ".join(faults)
         if made.head == recorded.head:
             return self._equal(made.aggregate, {"head": made.head})
         shape = (len(made.class_names), recipe.request.lineage.feature_width)
 
-        pair = _Pair("head", recorded.head, made.head, elsewhere, comparing.SOLVED)
+        pair = _Pair("head", recorded.head, made.head, elsewhere, comparison.SOLVED)
         return self._compared(pair, finished, lambda data: decode_head(data, shape).tensors)
 
     def _averaged(self, recipe: AveragedRecipe, finished: Finished) -> tuple[ReplayState, str]:
@@ -175,10 +175,10 @@ class Remaking:
         assert isinstance(happened, RoundAveraged)
         made = happened.averaged
         faults = [
-            comparing.unlike("aggregate", recorded.aggregate, made.aggregate),
-            comparing.unlike("samples", recorded.samples, made.samples),
-            comparing.unlike("rows", recorded.class_names, made.class_names),
-            comparing.unlike("files", _digests(recorded.extras), _digests(made.extras)),
+            comparison.unlike("aggregate", recorded.aggregate, made.aggregate),
+            comparison.unlike("samples", recorded.samples, made.samples),
+            comparison.unlike("rows", recorded.class_names, made.class_names),
+            comparison.unlike("files", _digests(recorded.extras), _digests(made.extras)),
         ]
         if faults := [fault for fault in faults if fault]:
             return "differs", "; ".join(faults)
@@ -187,8 +187,8 @@ class Remaking:
             return self._equal(made.aggregate, files)
         side = training_coordinator(recipe.request.lineage.method)
         own = side.read_assignment(recipe.request.lineage.settings)
-        tolerance = comparing.TRAINED if trains_here(own) else comparing.SOLVED
-        elsewhere = comparing.other_platform(recorded.fingerprint, fingerprint_of(own))
+        tolerance = comparison.TRAINED if trains_here(own) else comparison.SOLVED
+        elsewhere = comparison.other_platform(recorded.fingerprint, fingerprint_of(own))
         weights = (recorded.weights.digest, made.weights.digest)
         pair = _Pair("weights", *weights, elsewhere, tolerance)
         return self._compared(pair, finished, lambda data: (side.network_of(own, data)[1],))
@@ -207,7 +207,7 @@ class Remaking:
 
     def _taken(self, recipe: TakenRecipe) -> tuple[ReplayState, str]:
         """Compare a network that was taken as a model with what the entry says that gave it."""
-        fault = comparing.unlike("head", recipe.weights, recipe.recorded.head)
+        fault = comparison.unlike("head", recipe.weights, recipe.recorded.head)
         if fault:
             return "differs", fault
         source = f"weights of entry {recipe.recorded.weights_index}"
@@ -237,14 +237,14 @@ class Remaking:
         unequal = f"{pair.what} should be {pair.recorded}, made {pair.made}"
         if not pair.elsewhere:
             return "differs", f"{unequal}, on a platform with the same fingerprint"
-        before = comparing.stored(self._blobs, pair.recorded)
+        before = comparison.stored(self._blobs, pair.recorded)
         after = finished.small_blobs.get(pair.made) or self._store.made(pair.made)
         if isinstance(before, str):
             pruned = not self._blobs.has(pair.recorded)
             return ("cannot be made again" if pruned else "differs"), f"{unequal}; {before}"
         assert after is not None  # of another digest than what is stored, so it was put in
         try:
-            apart = comparing.distance(decoded(before), decoded(after))
+            apart = comparison.distance(decoded(before), decoded(after))
         except (FleetledgerError, LearningError) as error:
             return "differs", f"{unequal}; {error}"
         said = (

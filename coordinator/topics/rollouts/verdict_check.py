@@ -13,7 +13,7 @@ from typing import ClassVar
 from pydantic import ValidationError
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.core.state import State, read_entry
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.entries import Entry
