@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fleetledger.export.backbone import import_backbone
 from fleetledger.export.frozen import build_frozen
 from fleetledger.simulator.features.interface import FrozenModel
-from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.scenario.loading import load_scenario
 from fleetledger.simulator.scenario.model import Scenario
 

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from fleetledger.schemas.showing import AsJson
 
 if TYPE_CHECKING:
-    from fleetledger.simulator.simulating import Showing
+    from fleetledger.simulator.verbs import Showing
 
 DEFAULT_COMMAND = "run"
 
@@ -141,7 +141,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
 
     The word `run` may be left out: fleetledger simulate digits
     """
-    from fleetledger.simulator import simulating  # noqa: PLC0415 - the help page needs none of this
+    from fleetledger.simulator import verbs  # noqa: PLC0415 - the help page needs none of this
 
     _only_one({"SCENARIO": scenario, "--resume": resume, "--list": list_shipped, "--show": show})
     if address:
@@ -158,23 +158,23 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
         _only_one({"--chaos": True, "--dashboard": True})
     _json_goes_with(list_shipped, as_json=as_json)
     if list_shipped:
-        simulating.list_shipped(as_json=as_json)
+        verbs.list_shipped(as_json=as_json)
     elif show is not None:
-        simulating.show(show)
+        verbs.show(show)
     elif resume is not None:
         _only_one({"--resume": resume, "--set": changes, "--out": out})
         _only_one({"--resume": resume, "--engine": engine, "--seeds": seeds})
         _only_one({"--resume": resume, "--chaos": chaos is not None})
         _stop_in_order()
-        simulating.resume(resume, budget, showing)
+        verbs.resume(resume, budget, showing)
     else:
         assert scenario is not None
         _stop_in_order()
         if chaos is None:
-            simulating.simulate(scenario, overrides, out, budget, showing, tiny=tiny)
+            verbs.simulate(scenario, overrides, out, budget, showing, tiny=tiny)
         else:
             _only_one({"--chaos": True, "--budget": budget is not None})
-            simulating.trouble(scenario, overrides, chaos, out, tiny=tiny)
+            verbs.trouble(scenario, overrides, chaos, out, tiny=tiny)
 
 
 @simulate.command()
@@ -187,9 +187,9 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Put runs side by side in one table and one plot."""
-    from fleetledger.simulator import simulating  # noqa: PLC0415 - the help page needs none of this
+    from fleetledger.simulator import verbs  # noqa: PLC0415 - the help page needs none of this
 
-    simulating.compare(runs, out, as_json=as_json)
+    verbs.compare(runs, out, as_json=as_json)
 
 
 @simulate.command()
@@ -231,23 +231,23 @@ def sweep(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     as_json: ListAsJson = False,
 ) -> None:
     """Run scenarios with many values and seeds: one table, one plot, with confidence intervals."""
-    from fleetledger.simulator import simulating  # noqa: PLC0415 - the help page needs none of this
-    from fleetledger.simulator.sweep.running import Beside  # noqa: PLC0415
+    from fleetledger.simulator import verbs  # noqa: PLC0415 - the help page needs none of this
+    from fleetledger.simulator.sweep.runs import Beside  # noqa: PLC0415
 
     _only_one({"SCENARIO": scenarios, "--resume": resume, "--list": list_studies})
     _json_goes_with(list_studies, as_json=as_json)
     if list_studies:
-        simulating.list_studies(as_json=as_json)
+        verbs.list_studies(as_json=as_json)
         return
     beside = Beside(jobs, address, cpus)
     _stop_in_order()
     if resume is not None:
         _only_one({"--resume": resume, "--set": changes, "--vary": vary, "--out": out})
         _only_one({"--resume": resume, "--seeds": seeds, "--tiny": tiny})
-        simulating.resume_sweep(resume, beside)
+        verbs.resume_sweep(resume, beside)
         return
     told = [*(changes or []), *([f"seeds=[{seeds}]"] if seeds else [])]
-    simulating.sweep(scenarios or [], told, vary or [], out, beside, tiny=tiny)
+    verbs.sweep(scenarios or [], told, vary or [], out, beside, tiny=tiny)
 
 
 def _only_one(given: dict[str, object]) -> None:
@@ -305,16 +305,16 @@ def demo(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 
     The scenario `demo` of `fleetledger simulate`, with these options as settings of it.
     """
-    from fleetledger.simulator import simulating  # noqa: PLC0415 - the help page needs none of this
+    from fleetledger.simulator import verbs  # noqa: PLC0415 - the help page needs none of this
 
     showing = _showing(wanted=dashboard, port=dashboard_port)
     _stop_in_order()
-    simulating.simulate("demo", _of_demo(form, broker, seed, agents), out, showing=showing)
+    verbs.simulate("demo", _of_demo(form, broker, seed, agents), out, showing=showing)
 
 
 def _showing(*, wanted: bool, port: int | None) -> Showing | None:
     """Return whether and where a dashboard is wanted; refuse a port without one."""
-    from fleetledger.simulator.simulating import Showing  # noqa: PLC0415 - as above
+    from fleetledger.simulator.verbs import Showing  # noqa: PLC0415 - as above
 
     if port is not None and not wanted:
         raise typer.BadParameter("--dashboard-port says where --dashboard is; give both")

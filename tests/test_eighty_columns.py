@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from fleetledger import command_line
 from fleetledger.schemas.tables import drawn, print_table
-from fleetledger.simulator.scenario.listing import ScenariosReport, shipped_rows
+from fleetledger.simulator.scenario.scenario_list import ScenariosReport, shipped_rows
 from tests.coordinator.every_kind.facts import unpack
 from tests.test_docs import all_commands
 

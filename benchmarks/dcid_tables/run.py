@@ -30,7 +30,7 @@ from benchmarks.dcid_tables.tables import tables
 from benchmarks.machine import describe_machine
 from benchmarks.run_folders import run_case
 from fleetledger.simulator.metrics.results import FILE_NAME
-from fleetledger.simulator.report.comparing import compare_runs
+from fleetledger.simulator.report.comparison import compare_runs
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "dcid_tables.json"
 PICTURE = RESULTS.with_name("dcid_skew.png")

@@ -13,7 +13,7 @@ from benchmarks.detection.scene_models import SceneValues, TaskModel, models_of_
 from benchmarks.detection.sequences import Images
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.metrics.results import RunResults
-from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.virtual.scenes import SizedScenes
 
 FEWEST = 12

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.fbl_tables.cases import METHODS
 from fleetledger.simulator.metrics.results import RunResults
-from fleetledger.simulator.report.comparing import compare_runs
+from fleetledger.simulator.report.comparison import compare_runs
 from fleetledger.simulator.report.pictures.segmentation import SegmentedScene, draw_segmentation
 from fleetledger.simulator.report.pictures.style import as_png
 from fleetledger.simulator.shown_scenes import SCENES_FILE, ShownScenes

@@ -38,13 +38,13 @@ from fleetledger.methods.fbl.assignment import OLD_MODEL, FblAssignment
 from fleetledger.methods.network_weights import decode_weights
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName
-from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.masks import show_classes
 from fleetledger.simulator.datasets.segmentation.samples import BACKGROUND, value_of
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.pictures.segmentation import SegmentedScene, draw_segmentation
 from fleetledger.simulator.report.pictures.style import as_png
-from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.virtual.scenes import SizedScenes
 
 SHARES = (0.2, 0.8)

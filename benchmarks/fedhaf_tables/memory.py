@@ -22,7 +22,7 @@ from rich.console import Console
 from benchmarks.fedhaf_tables.cases import SCENARIO, Material
 from benchmarks.machine import describe_machine
 from fleetledger.simulator.engines.mqtt.engine import MqttEngine
-from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.run.progress import Screen
 from fleetledger.simulator.scenario.loading import load_scenario
 

@@ -34,7 +34,7 @@ from rich.console import Console
 from benchmarks.machine import describe_machine
 from fleetledger.methods.lga import proxy
 from fleetledger.methods.lga.scoring import AugmentationSettings, Floats, augmented, bounded_noise
-from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.loading import load_scenario
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "lga_omega.json"

@@ -27,7 +27,7 @@ from benchmarks.lga_tables.tables import Case, case_of, choice_table, seeds_tabl
 from benchmarks.machine import describe_machine
 from fleetledger.methods.lga.settings import MODES, PRESETS
 from fleetledger.simulator.run.folder import RunFolder
-from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.loading import load_scenario
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"

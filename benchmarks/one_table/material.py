@@ -22,7 +22,7 @@ from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.datasets.npz import save_npz
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.engines.network_inputs import Inputs, inputs_of
-from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.run.progress import Screen
 from fleetledger.simulator.scenario.loading import load_scenario
 

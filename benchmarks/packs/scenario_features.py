@@ -21,7 +21,7 @@ from fleetledger.export.frozen import plain_frozen
 from fleetledger.simulator.datasets.cache_folder import cache_folder
 from fleetledger.simulator.features.bank import open_bank
 from fleetledger.simulator.features.interface import own_features
-from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.run.progress import Screen
 from fleetledger.simulator.scenario.loading import load_scenario
 

@@ -28,8 +28,8 @@ from fleetledger.coordinator.topics.models.entries import ModelExported
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.methods import registry
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
-from fleetledger.simulator.engines.inprocess.light.workers import dealing
-from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.engines.inprocess.light.workers import lots
+from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.scenario.model import Scenario
 
 ACTOR = "ray::LotTrainer"
@@ -110,8 +110,8 @@ def _killing(seed: int | None) -> Iterator[list[int]]:
         yield killed
         return
     chance, over = random.Random(seed), threading.Event()
-    dealing._LARGEST_LOT = 1  # so that every worker has something
-    dealing._MOST_LOSSES = 100  # the lots are not to blame
+    lots._LARGEST_LOT = 1  # so that every worker has something
+    lots._MOST_LOSSES = 100  # the lots are not to blame
 
     def kill() -> None:
         for _ in range(chance.randint(1, 3)):

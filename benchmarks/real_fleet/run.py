@@ -29,7 +29,7 @@ from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.seed_metrics import StageMetrics
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.run.folder import RunFolder
-from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.model import Scenario
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "real_fleet.json"

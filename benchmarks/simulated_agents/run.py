@@ -31,7 +31,7 @@ from fleetledger.simulator.backbones.loading import load_backbone
 from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.features.bank import open_bank
-from fleetledger.simulator.plan.making import make_plan
+from fleetledger.simulator.plan.plan_maker import make_plan
 from fleetledger.simulator.run.engines import make_engine
 from fleetledger.simulator.scenario.model import Scenario
 

@@ -28,7 +28,7 @@ from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.run.engines import make_engine
 from fleetledger.simulator.run.folder import RunFolder
 from fleetledger.simulator.run.progress import Screen
-from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.run.runs import run_scenario
 
 MIB = 1024
 BATCH, BATCHES = 8, 12

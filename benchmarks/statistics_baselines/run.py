@@ -25,7 +25,7 @@ from rich.console import Console
 from benchmarks.machine import describe_machine
 from fleetledger.learning.numerics.blas import platform_fingerprint
 from fleetledger.simulator.metrics.results import RunResults
-from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.loading import load_scenario
 
 FOLDER = Path(__file__).resolve().parents[1] / "results" / "statistics_baselines"

@@ -19,7 +19,7 @@ import numpy as np
 from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.datasets.text_windows import TextWindows
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
-from fleetledger.simulator.plan.making import make_plan
+from fleetledger.simulator.plan.plan_maker import make_plan
 from fleetledger.simulator.scenario.loading import load_scenario
 
 NAMES = {1: "unigram", 2: "bigram", 3: "trigram", 4: "4-gram", 5: "5-gram", 6: "6-gram"}

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from fleetledger.simulator.attack.listening import Attack, InvertedGradients
+from fleetledger.simulator.attack.eavesdropper import Attack, InvertedGradients
 
 CLEAR, BLURRED = 25.0, 15.0
 """Decibels above which a picture is as good as the truth, and above which it can be recognised."""

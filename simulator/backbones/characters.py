@@ -16,7 +16,7 @@ from fleetledger.schemas.installing import pip_install
 from fleetledger.schemas.text import TextPreprocessing
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.backbones.backbone import Backbone
-from fleetledger.simulator.backbones.kept import kept_backbone
+from fleetledger.simulator.backbones.backbone_store import kept_backbone
 from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.text_windows import Corpus, TextWindows
 from fleetledger.simulator.errors import BackboneError

@@ -15,7 +15,7 @@ from fleetledger.schemas.installing import pip_install
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.backbones.backbone import Backbone
-from fleetledger.simulator.backbones.kept import kept_backbone
+from fleetledger.simulator.backbones.backbone_store import kept_backbone
 from fleetledger.simulator.errors import BackboneError
 
 if TYPE_CHECKING:

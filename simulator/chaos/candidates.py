@@ -12,8 +12,8 @@ from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.topics.models.entries import ImportedFiles
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.rollouts.candidate_import import import_candidate, material_of
 from fleetledger.simulator.rollouts.candidates import make_candidate
-from fleetledger.simulator.rollouts.importing import import_candidate, material_of
 from fleetledger.simulator.scenario.rollout import RolloutSettings
 
 

@@ -39,7 +39,7 @@ from fleetledger.simulator.chaos.outcome import Places
 from fleetledger.simulator.chaos.proxy import CrashableProxy
 from fleetledger.simulator.errors import ChaosError
 from fleetledger.simulator.plan.fleet_plan import StagePlan
-from fleetledger.simulator.rollouts.importing import version_of
+from fleetledger.simulator.rollouts.candidate_import import version_of
 from fleetledger.simulator.scenario.trainer import trainer_of
 from fleetledger.simulator.virtual.clock import VirtualClock
 from fleetledger.simulator.virtual.loop import Loop

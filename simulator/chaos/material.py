@@ -39,7 +39,7 @@ from fleetledger.simulator.engines.paths import image_path, suffix_of
 from fleetledger.simulator.engines.rounds import method_settings, round_rules
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
-from fleetledger.simulator.plan.making import make_plan
+from fleetledger.simulator.plan.plan_maker import make_plan
 from fleetledger.simulator.rollouts.held_out import HeldOut, RolloutFleet
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.sections import TEXTS

@@ -12,7 +12,7 @@ from fleetledger.simulator.chaos.faults import draw_troubles
 from fleetledger.simulator.chaos.material import ChaosMaterial, prepare
 from fleetledger.simulator.chaos.report import ChaosReport
 from fleetledger.simulator.chaos.rollout_variants import TEST_PER_CLASS, rollout_variants
-from fleetledger.simulator.chaos.running import run_troubles, run_undisturbed
+from fleetledger.simulator.chaos.runs import run_troubles, run_undisturbed
 from fleetledger.simulator.chaos.variants import WITHOUT_KEYS, variants, write_pictures
 from fleetledger.simulator.scenario.trainer import trainer_of
 

@@ -15,7 +15,7 @@ from fleetledger.learning.networks.segmentation.network import SegmentationNetwo
 from fleetledger.learning.numerics.preprocessing import sized_mask, sized_pixels
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName
-from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.masks import show_classes
 from fleetledger.simulator.datasets.segmentation.samples import (
     BACKGROUND,
     SegmentedSamples,

@@ -20,9 +20,9 @@ from fleetledger.simulator.engines.interface import Watch
 from fleetledger.simulator.errors import BackboneError
 from fleetledger.simulator.features.extraction import BatchExtractor, Extractor, Sample
 from fleetledger.simulator.features.interface import Floats, Indices
+from fleetledger.simulator.features.progress import ExtractionProgress
 from fleetledger.simulator.features.providers import TORCH_CUDA
 from fleetledger.simulator.features.row_store import Origin, RowStore
-from fleetledger.simulator.features.telling import ExtractionProgress
 
 _KEPT_TOGETHER = 512
 """Rows that are computed before they are written."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetledger.simulator.metrics.headline_costs import COST, DETECTION
 from fleetledger.simulator.metrics.headline_learning import ACCURACY, DEVICES
-from fleetledger.simulator.metrics.headline_looking import LOOKING
+from fleetledger.simulator.metrics.headline_novelty import LOOKING
 from fleetledger.simulator.metrics.metric import MeasuredSeed
 
 HEADLINE = ACCURACY + DEVICES + COST + DETECTION + LOOKING

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from fleetledger.simulator.metrics.noticing import judged
+from fleetledger.simulator.metrics.novelty_outcomes import judged
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.score import name_in_files
 from fleetledger.simulator.metrics.seed_metrics import (

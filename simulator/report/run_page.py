@@ -9,7 +9,7 @@ from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.metrics.headline import METRICS
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.numbers import scale_of, show
-from fleetledger.simulator.report.pages.rendering import Shown, render
+from fleetledger.simulator.report.pages.renderer import Shown, render
 from fleetledger.simulator.report.pictures.class_map import has_class_iou
 from fleetledger.simulator.report.tables.costs import profile_table, time_table, wire_table
 from fleetledger.simulator.report.tables.fleet import (
@@ -28,7 +28,7 @@ from fleetledger.simulator.report.tables.learning import (
     seed_table,
     stage_table,
 )
-from fleetledger.simulator.report.tables.looking import (
+from fleetledger.simulator.report.tables.novelty import (
     has_looks,
     has_proxy,
     noticing_table,
@@ -48,8 +48,8 @@ from fleetledger.simulator.report.tables.traffic_by_kind import (
     kind_table,
     shared_table,
 )
-from fleetledger.simulator.rollouts.telling import verdict_sentence
-from fleetledger.simulator.scenario.writing import scenario_to_toml
+from fleetledger.simulator.rollouts.verdict_words import verdict_sentence
+from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
 
 _CARDS = (
     "average_incremental_accuracy",

@@ -19,7 +19,7 @@ from fleetledger.simulator.datasets.segmentation.samples import BACKGROUND, valu
 from fleetledger.simulator.errors import DatasetError, RunError
 from fleetledger.simulator.features.extraction import cores
 from fleetledger.simulator.features.providers import CPU
-from fleetledger.simulator.run.evaluating import labels_of, read_manifest
+from fleetledger.simulator.run.evaluation import labels_of, read_manifest
 
 _MOST_SCENES = 8
 """Of a run, however small they are."""

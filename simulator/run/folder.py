@@ -29,7 +29,7 @@ from fleetledger.simulator.metrics.any_answers import AnyAnswers, load_answers
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.rollouts.record import RolloutRecord
 from fleetledger.simulator.run.durable import append_line, replace_file, whole_lines, written_beside
-from fleetledger.simulator.run.kept import Kept
+from fleetledger.simulator.run.kept_answers import Kept
 from fleetledger.simulator.shown_scenes import SCENES_FILE, ShownScenes
 
 

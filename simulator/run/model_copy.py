@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from fleetledger.simulator.run.evaluating import MANIFEST, read_manifest
+from fleetledger.simulator.run.evaluation import MANIFEST, read_manifest
 
 
 def copy_model(model_folder: Path, target: Path) -> None:

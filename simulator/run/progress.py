@@ -23,7 +23,7 @@ from typing_extensions import Self
 
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.run.budget import Budget
-from fleetledger.simulator.run.expecting import Expectation
+from fleetledger.simulator.run.expectation import Expectation
 
 
 class Screen:

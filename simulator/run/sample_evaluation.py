@@ -23,9 +23,9 @@ from fleetledger.simulator.features.interface import (
 from fleetledger.simulator.metrics.answers import NO_ANSWER, Answers
 from fleetledger.simulator.plan.fleet_plan import StagePlan
 from fleetledger.simulator.records import StageRecord
-from fleetledger.simulator.run.evaluating import ExportedFeatures, predict, read_manifest
+from fleetledger.simulator.run.evaluation import ExportedFeatures, predict, read_manifest
 from fleetledger.simulator.run.folder import SeedFolder
-from fleetledger.simulator.run.kept import Kept
+from fleetledger.simulator.run.kept_answers import Kept
 from fleetledger.simulator.run.pooled import PooledReference, RidgeRule
 from fleetledger.simulator.scenario.trainer import trains_on_features, trains_on_pictures
 

@@ -13,7 +13,7 @@ from PIL import Image
 from fleetledger.learning.errors import ImageError
 from fleetledger.learning.numerics.preprocessing import sized_mask, sized_pixels
 from fleetledger.schemas.models import of_pictures
-from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.masks import show_classes
 from fleetledger.simulator.datasets.segmentation.samples import LabelledScene
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.interface import Prepared
@@ -26,7 +26,7 @@ from fleetledger.simulator.plan.segmentation.overlapped import pictures_with
 from fleetledger.simulator.records import InferenceRecord, StageRecord
 from fleetledger.simulator.run.dense_model import DenseModel
 from fleetledger.simulator.run.folder import SeedFolder
-from fleetledger.simulator.run.kept import Kept
+from fleetledger.simulator.run.kept_answers import Kept
 from fleetledger.simulator.shown_scenes import ShownScenes, choose_scenes
 
 Masks = NDArray[np.uint8]

@@ -15,7 +15,7 @@ from fleetledger.simulator.metrics.any_answers import AnyAnswers
 from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from fleetledger.simulator.records import StageRecord
-from fleetledger.simulator.rollouts.telling import verdict_sentence
+from fleetledger.simulator.rollouts.verdict_words import verdict_sentence
 from fleetledger.simulator.run.acceleration import accelerator_of
 from fleetledger.simulator.run.folder import SeedFolder
 from fleetledger.simulator.run.model_copy import copy_model

@@ -26,8 +26,8 @@ from fleetledger.simulator.scenario.sections import (
     DeviceSettings,
     StageSettings,
 )
+from fleetledger.simulator.scenario.toml_writer import scenario_content
 from fleetledger.simulator.scenario.trainer import JOINT, JOINT_TRAINS_AS
-from fleetledger.simulator.scenario.writing import scenario_content
 
 TITLE = "Tiny step: "
 NO_RESULT = "cut to one tiny step to try it out: its figures are no result"

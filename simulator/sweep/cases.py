@@ -21,7 +21,7 @@ from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.overrides import read_value
 from fleetledger.simulator.scenario.shipped import SUFFIX
 from fleetledger.simulator.scenario.study import load_forms
-from fleetledger.simulator.scenario.writing import scenario_to_toml
+from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
 
 MOST_RUNS = 10_000
 _FILE, _CASES = "sweep.json", "cases"

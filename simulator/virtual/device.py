@@ -32,7 +32,7 @@ from fleetledger.simulator.virtual.exchange import VirtualExchange
 from fleetledger.simulator.virtual.files import SharedFiles, SharingExchange
 from fleetledger.simulator.virtual.loop import Endpoint
 from fleetledger.simulator.virtual.network import VirtualConnection
-from fleetledger.simulator.virtual.resting import rest, wake
+from fleetledger.simulator.virtual.rest import rest, wake
 from fleetledger.simulator.virtual.seeds import seeded_boot, seeded_secret
 from fleetledger.simulator.virtual.slots import QuickSlots
 from fleetledger.simulator.virtual.swapper import Swapper

@@ -16,7 +16,7 @@ from fleetledger.methods.training import LocalData
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.samples import SampleSet
-from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.masks import show_classes
 from fleetledger.simulator.datasets.segmentation.samples import value_of
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.paths import index_of

@@ -36,7 +36,11 @@ from fleetledger.schemas.values import Digest
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.virtual.answers import Declined, FinishedMember, Finishing
 from fleetledger.simulator.virtual.calibrations import CalibrationFolder
-from fleetledger.simulator.virtual.looking import AskedMember, number_looking, with_common_looks
+from fleetledger.simulator.virtual.common_looks import (
+    AskedMember,
+    number_looking,
+    with_common_looks,
+)
 from fleetledger.simulator.virtual.loop import Loop
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
 

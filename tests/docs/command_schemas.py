@@ -28,7 +28,7 @@ from fleetledger.schemas.generate import DIALECT
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.showing import ActionReport
 from fleetledger.schemas.shown import Report, VersionReport
-from fleetledger.simulator.scenario.listing import ScenariosReport, StudiesReport
+from fleetledger.simulator.scenario.scenario_list import ScenariosReport, StudiesReport
 
 FOLDER = Path(__file__).parents[2] / "docs" / "json"
 

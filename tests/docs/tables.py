@@ -25,8 +25,8 @@ from fleetledger.coordinator.topics.rollouts.gates import GATES
 from fleetledger.device_agent.settings import AgentSettings
 from fleetledger.schemas.describing import describe_fields
 from fleetledger.schemas.setting_faults import model_in
-from fleetledger.simulator.scenario.listing import shipped_rows
 from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.scenario_list import shipped_rows
 from fleetledger.simulator.scenario.studies import study_names
 from fleetledger.simulator.scenario.study import load_study
 

@@ -23,7 +23,7 @@ from fleetledger.simulator.datasets.segmentation.digit_scenes import (
     split_digit_scenes,
 )
 from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
-from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.masks import show_classes
 from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
 

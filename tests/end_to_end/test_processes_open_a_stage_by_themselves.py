@@ -11,7 +11,7 @@ from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.stages import views as stage_views
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.run.folder import SeedFolder
-from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.loading import load_scenario
 
 pytestmark = pytest.mark.broker

@@ -36,8 +36,8 @@ from fleetledger.simulator.chaos.checks import (
     broken_promises,
     learned_end,
 )
-from fleetledger.simulator.chaos.many import read_range
 from fleetledger.simulator.chaos.outcome import read_outcome
+from fleetledger.simulator.chaos.seed_runs import read_range
 from fleetledger.simulator.engines.mqtt.ledger_source import LedgerSource
 from fleetledger.simulator.engines.mqtt.processes import Children
 from fleetledger.simulator.engines.mqtt.view import FleetView

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fleetledger.schemas.values import ClassName
-from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.masks import show_classes
 from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
 from fleetledger.simulator.metrics.segmentation import PixelCounts
 from fleetledger.simulator.shown_scenes import ShownScenes

@@ -10,7 +10,7 @@ import numpy as np
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.simulator.metrics.answers import Answers
 from fleetledger.simulator.metrics.any_answers import AnyAnswers
-from fleetledger.simulator.metrics.measuring import measure_seed
+from fleetledger.simulator.metrics.measurement import measure_seed
 from fleetledger.simulator.metrics.plan_counts import PlanCounts
 from fleetledger.simulator.metrics.results import RunResults, summarise
 from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
@@ -25,7 +25,7 @@ from fleetledger.simulator.records import (
     TransitionRecord,
 )
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.writing import scenario_to_toml
+from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
 from fleetledger.simulator.shown_scenes import SCENES_FILE, ShownScenes
 from tests.simulator.fake_pixels import fake_scenes
 

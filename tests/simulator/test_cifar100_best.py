@@ -20,7 +20,7 @@ from fleetledger.simulator.metrics.any_answers import AnyAnswers
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.run.engines import make_engine
 from fleetledger.simulator.run.folder import SeedFolder
-from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.run.progress import Screen
 from fleetledger.simulator.run.seed_run import run_seed
 from fleetledger.simulator.scenario.loading import load_scenario

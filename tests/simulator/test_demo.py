@@ -26,8 +26,8 @@ from fleetledger.simulator.engines.mqtt.settings import FLEET
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.run.folder import SeedFolder
-from fleetledger.simulator.run.preparing import PreparedSeed
-from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.run.preparation import PreparedSeed
+from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.loading import load_scenario
 from fleetledger.transport.brokers import EmbeddedBroker, find_mosquitto
 from tests.simulator.engines.mqtt.small import processes_of

@@ -30,10 +30,10 @@ from fleetledger.simulator.backbones.pixels import pixels_backbone
 from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
-from fleetledger.simulator.plan.making import device_id
+from fleetledger.simulator.plan.plan_maker import device_id
 from fleetledger.simulator.records import RoundRecord, StageRecord
 from fleetledger.simulator.run.engines import make_engine
-from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.scenario.model import Scenario
 
 HIDDEN = {1_000: [13], 10_000: [46, 143], 1_000_000: [1000, 932], 11_200_000: [3100, 3550]}

@@ -17,7 +17,7 @@ from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.folders import class_name, require_folder
 from fleetledger.simulator.datasets.segmentation.files import SegmentedFiles
-from fleetledger.simulator.datasets.segmentation.pairing import pair_by_name
+from fleetledger.simulator.datasets.segmentation.mask_pairs import pair_by_name
 from fleetledger.simulator.datasets.segmentation.samples import SegmentedSplit
 from fleetledger.simulator.errors import DatasetError
 

@@ -24,7 +24,7 @@ from fleetledger.simulator.datasets.segmentation.files import (
     SegmentedFiles,
     read_indices,
 )
-from fleetledger.simulator.datasets.segmentation.pairing import pair_by_name
+from fleetledger.simulator.datasets.segmentation.mask_pairs import pair_by_name
 from fleetledger.simulator.datasets.segmentation.samples import IGNORED, SegmentedSplit, value_of
 
 Colour = tuple[int, int, int]

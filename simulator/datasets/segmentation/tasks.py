@@ -17,7 +17,7 @@ from PIL import Image
 
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.samples import SampleSet
-from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.masks import show_classes
 from fleetledger.simulator.datasets.segmentation.samples import (
     LabelledScene,
     SegmentedSamples,

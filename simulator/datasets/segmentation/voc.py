@@ -23,7 +23,7 @@ from fleetledger.schemas.installing import pip_install
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.folders import require_folder
 from fleetledger.simulator.datasets.segmentation.files import Pair, SegmentedFiles, read_indices
-from fleetledger.simulator.datasets.segmentation.pairing import require_files
+from fleetledger.simulator.datasets.segmentation.mask_pairs import require_files
 from fleetledger.simulator.datasets.segmentation.samples import SegmentedSplit
 from fleetledger.simulator.errors import DatasetError
 

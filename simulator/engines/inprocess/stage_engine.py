@@ -20,7 +20,7 @@ from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.network_meter import NetworkMeter
 from fleetledger.simulator.engines.presence import asked
-from fleetledger.simulator.engines.recording import (
+from fleetledger.simulator.engines.recorder import (
     ProxyBytes,
     Recorded,
     Recorder,

@@ -15,7 +15,7 @@ from fleetledger.methods.training import LocalData
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.joint.checkpoints import Checkpoints, JointCheckpoint
-from fleetledger.simulator.engines.joint.exporting import export_joint, write_model
+from fleetledger.simulator.engines.joint.export import export_joint, write_model
 from fleetledger.simulator.engines.joint.training import JointTraining, RoundOfAll
 from fleetledger.simulator.engines.network_inputs import inputs_of
 from fleetledger.simulator.engines.network_meter import NetworkMeter

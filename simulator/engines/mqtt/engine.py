@@ -36,6 +36,7 @@ from fleetledger.simulator.datasets.segmentation.tasks import shown_labels
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.mqtt.deliveries import Deliveries
 from fleetledger.simulator.engines.mqtt.folder import FleetFolder
+from fleetledger.simulator.engines.mqtt.follower import Question
 from fleetledger.simulator.engines.mqtt.homes import admit
 from fleetledger.simulator.engines.mqtt.meter import ProcessMeter
 from fleetledger.simulator.engines.mqtt.model_folder import write_model
@@ -46,9 +47,8 @@ from fleetledger.simulator.engines.mqtt.round_watch import RoundWatch
 from fleetledger.simulator.engines.mqtt.settings import keeps_looking, lacks_cuda
 from fleetledger.simulator.engines.mqtt.stage_questions import StageGoal, StageQuestions
 from fleetledger.simulator.engines.mqtt.stragglers import LONGEST_DELAY_SECONDS, hold_up
-from fleetledger.simulator.engines.mqtt.waiting import Question
 from fleetledger.simulator.engines.presence import asked, delivered
-from fleetledger.simulator.engines.recording import Recorder, StageMeasures
+from fleetledger.simulator.engines.recorder import Recorder, StageMeasures
 from fleetledger.simulator.engines.rounds import rounds_seconds
 from fleetledger.simulator.engines.stages import ledger_stages, reached_names
 from fleetledger.simulator.errors import EngineError

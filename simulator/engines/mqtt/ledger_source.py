@@ -8,7 +8,7 @@ from pathlib import Path
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.simulator.engines.recording import Recorded
+from fleetledger.simulator.engines.recorder import Recorded
 
 
 class LedgerSource:

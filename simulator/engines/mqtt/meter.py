@@ -8,7 +8,7 @@ import psutil
 
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.mqtt.programs import Programs
-from fleetledger.simulator.engines.recording import Usage
+from fleetledger.simulator.engines.recorder import Usage
 
 
 class ProcessMeter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.topics.models.state import ModelVersion
-from fleetledger.simulator.engines.recording import seconds_between
+from fleetledger.simulator.engines.recorder import seconds_between
 
 
 def phases(state: State, numbers: tuple[int, ...], total: float) -> dict[str, float]:

@@ -22,6 +22,7 @@ from fleetledger.schemas.envelope import PROXY
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.engines.mqtt.folder import FleetFolder
+from fleetledger.simulator.engines.mqtt.follower import Follower
 from fleetledger.simulator.engines.mqtt.homes import (
     carry_out,
     import_backbone,
@@ -32,7 +33,6 @@ from fleetledger.simulator.engines.mqtt.homes import (
 from fleetledger.simulator.engines.mqtt.ledger_source import LedgerSource
 from fleetledger.simulator.engines.mqtt.processes import Child, Children, fleetledger_command
 from fleetledger.simulator.engines.mqtt.settings import FLEET, agent_settings, coordinator_settings
-from fleetledger.simulator.engines.mqtt.waiting import Follower
 from fleetledger.simulator.engines.rounds import import_network
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.scenario.trainer import trainer_of

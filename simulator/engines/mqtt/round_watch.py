@@ -11,8 +11,8 @@ from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.mqtt.folder import FleetFolder
+from fleetledger.simulator.engines.mqtt.follower import Question
 from fleetledger.simulator.engines.mqtt.view import FleetView
-from fleetledger.simulator.engines.mqtt.waiting import Question
 from fleetledger.simulator.engines.network_meter import NetworkMeter
 from fleetledger.simulator.engines.round_log import RoundLog
 from fleetledger.simulator.plan.fleet_plan import StagePlan

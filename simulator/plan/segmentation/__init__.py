@@ -5,7 +5,7 @@
 `samples` tells that plan in samples of one task each.
 """
 
-from fleetledger.simulator.plan.segmentation.making import make_segmentation_plan
+from fleetledger.simulator.plan.segmentation.plan_maker import make_segmentation_plan
 from fleetledger.simulator.plan.segmentation.settings import TaskSetting
 
 __all__ = ["TaskSetting", "make_segmentation_plan"]

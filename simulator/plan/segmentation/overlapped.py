@@ -1,7 +1,7 @@
 """Which pictures belong to which task: in the overlapped setting, all with any of its classes.
 
 So a picture comes again with another task, and its mask then shows other classes
-(`simulator.datasets.segmentation.masking`). In the disjoint setting a picture waits for the task
+(`simulator.datasets.segmentation.masks`). In the disjoint setting a picture waits for the task
 with the last of its classes, as in Cermelli et al. (MiB, CVPR 2020). `presence` is bool, (N, C):
 picture by class.
 """

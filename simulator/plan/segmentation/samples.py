@@ -8,7 +8,7 @@ from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.segmentation.samples import SegmentedSplit
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
-from fleetledger.simulator.plan.segmentation.making import make_segmentation_plan
+from fleetledger.simulator.plan.segmentation.plan_maker import make_segmentation_plan
 from fleetledger.simulator.scenario.model import Scenario
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.metrics.noticing import Judged, Verdict, judged
+from fleetledger.simulator.metrics.novelty_outcomes import Judged, Verdict, judged
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
 from fleetledger.simulator.report.pictures.style import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.score import name_in_files
-from fleetledger.simulator.report.pages.rendering import Shown
+from fleetledger.simulator.report.pages.renderer import Shown
 from fleetledger.simulator.report.pictures.accuracy import draw_accuracy
 from fleetledger.simulator.report.pictures.class_map import draw_class_iou, has_class_iou
 from fleetledger.simulator.report.pictures.cost import draw_cost, stores_samples

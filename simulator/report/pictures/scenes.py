@@ -7,7 +7,7 @@ from pathlib import Path
 from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.results import RunResults
-from fleetledger.simulator.report.pages.rendering import Shown
+from fleetledger.simulator.report.pages.renderer import Shown
 from fleetledger.simulator.report.pictures.segmentation import SegmentedScene, draw_segmentation
 from fleetledger.simulator.report.pictures.style import as_png
 from fleetledger.simulator.shown_scenes import SCENES_FILE, ShownScenes

@@ -10,8 +10,8 @@ import pytest
 from fleetledger.learning.numerics.preprocessing import preprocess
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.backbones.backbone_store import kept_backbone
 from fleetledger.simulator.backbones.characters import character_encoder, preprocessing_of
-from fleetledger.simulator.backbones.kept import kept_backbone
 from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.datasets.text_windows import Corpus
 from fleetledger.simulator.datasets.texts import split_texts

@@ -14,7 +14,7 @@ from fleetledger.simulator.base_session.central import dealt
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.engines.network_meter import NetworkMeter
 from fleetledger.simulator.errors import EngineError
-from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.scenario.trainer import trainer_of
 from tests.simulator.engines.mqtt.small import Quiet
 from tests.simulator.rounds.small import distilling, small

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleetledger.simulator.chaos.running import fast_folder
+from fleetledger.simulator.chaos.runs import fast_folder
 from fleetledger.simulator.chaos.trials import Trials
 from tests.learning.training.threads import one_thread
 

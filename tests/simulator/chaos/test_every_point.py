@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger.simulator.chaos.faults import CALM, Crash, Troubles
-from fleetledger.simulator.chaos.running import run_troubles
+from fleetledger.simulator.chaos.runs import run_troubles
 from fleetledger.simulator.chaos.trials import Trials
 
 FLEET = 2

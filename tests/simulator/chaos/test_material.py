@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger.simulator.chaos.material import prepare
-from fleetledger.simulator.chaos.running import run_undisturbed
+from fleetledger.simulator.chaos.runs import run_undisturbed
 from fleetledger.simulator.chaos.variants import variants, write_pictures
 from fleetledger.simulator.engines.paths import index_of
 from fleetledger.simulator.errors import ScenarioError

@@ -11,7 +11,7 @@ import pytest
 from fleetledger.coordinator.core.devices import Devices
 from fleetledger.simulator.chaos.checks import Broken
 from fleetledger.simulator.chaos.faults import Crash, NetworkFaults, Troubles
-from fleetledger.simulator.chaos.running import run_troubles
+from fleetledger.simulator.chaos.runs import run_troubles
 from fleetledger.simulator.chaos.trials import Trials
 
 FLEET = 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger.simulator.chaos.faults import CALM, Crash, Troubles
-from fleetledger.simulator.chaos.running import fast_folder, run_troubles
+from fleetledger.simulator.chaos.runs import fast_folder, run_troubles
 from fleetledger.simulator.chaos.trials import Trials
 from tests.simulator.chaos.test_seeds import blocks
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger.simulator.chaos.material import prepare
-from fleetledger.simulator.chaos.running import run_undisturbed
+from fleetledger.simulator.chaos.runs import run_undisturbed
 from tests.simulator.engines.inprocess.small import fleet_of, learn_all
 
 

@@ -15,7 +15,7 @@ from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.interface import Engine, Prepared
 from fleetledger.simulator.engines.mqtt.engine import MqttEngine
 from fleetledger.simulator.records import StageRecord
-from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.scenario.loading import load_scenario
 from fleetledger.simulator.scenario.sections import WITHOUT_FILES
 from fleetledger.simulator.scenario.shipped import shipped_names

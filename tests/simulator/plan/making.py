@@ -9,7 +9,7 @@ import numpy as np
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets import LabelledImages, Split
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
-from fleetledger.simulator.plan.making import make_plan
+from fleetledger.simulator.plan.plan_maker import make_plan
 from fleetledger.simulator.scenario.model import Scenario
 
 

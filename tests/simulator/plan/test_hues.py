@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from fleetledger.simulator.datasets.hue import HueShifted
 from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.plan.hues import in_hues
-from fleetledger.simulator.plan.making import make_plan
+from fleetledger.simulator.plan.plan_maker import make_plan
 from fleetledger.simulator.scenario.model import Scenario
 
 

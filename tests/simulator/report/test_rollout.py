@@ -9,7 +9,7 @@ from fleetledger.simulator.report.pictures.exposure import draw_exposure
 from fleetledger.simulator.report.pictures.gallery import pictures_of
 from fleetledger.simulator.report.run_page import run_page
 from fleetledger.simulator.report.tables.rollouts import gate_table, rollout_table
-from fleetledger.simulator.rollouts.reading import ParticipatingFleet, read_rollout
+from fleetledger.simulator.rollouts.rollout_reader import ParticipatingFleet, read_rollout
 from tests.simulator.fake_run import Shape, fake_results
 from tests.simulator.rollouts.entries import FLEET, rollout, stopped
 

@@ -17,7 +17,7 @@ from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.state import Rollout
 from fleetledger.schemas.rollouts import WHOLE, Mode, place_of
 from fleetledger.schemas.values import DeviceId, Digest
-from fleetledger.simulator.engines.recording import NANOSECONDS
+from fleetledger.simulator.engines.recorder import NANOSECONDS
 
 SALT = "wave"
 NUMBER, CANDIDATE, FORMER = 3, 8, 7

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from fleetledger.simulator.datasets.loading import load_split
-from fleetledger.simulator.plan.making import make_plan
+from fleetledger.simulator.plan.plan_maker import make_plan
 from fleetledger.simulator.rollouts.held_out import FOLDER, HeldOut, RolloutFleet
 from fleetledger.simulator.scenario.loading import load_scenario
 

@@ -11,7 +11,7 @@ from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.run_page import run_page
 from fleetledger.simulator.rollouts.record import RolloutRecord
 from fleetledger.simulator.run.folder import RunFolder
-from fleetledger.simulator.run.running import resume_run, run_scenario
+from fleetledger.simulator.run.runs import resume_run, run_scenario
 from fleetledger.simulator.scenario.loading import load_scenario
 
 SMALL = (

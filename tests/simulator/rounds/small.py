@@ -25,7 +25,7 @@ from fleetledger.simulator.engines.paths import image_path
 from fleetledger.simulator.engines.presence import delivered
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from fleetledger.simulator.records import StageRecord
-from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.sections import MethodSettings
 from tests.simulator.engines.mqtt.small import Quiet

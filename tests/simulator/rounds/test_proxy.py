@@ -13,7 +13,7 @@ from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAv
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.run.budget import Budget
 from fleetledger.simulator.run.folder import RunFolder
-from fleetledger.simulator.run.running import resume_run, run_scenario
+from fleetledger.simulator.run.runs import resume_run, run_scenario
 from tests.simulator.rounds.small import learn, prepared, with_proxy
 from tests.simulator.rounds.whole_runs import quiet
 

@@ -10,7 +10,7 @@ from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.run.budget import Budget
 from fleetledger.simulator.run.facts import RunFacts
 from fleetledger.simulator.run.folder import RunFolder
-from fleetledger.simulator.run.running import resume_run, run_scenario
+from fleetledger.simulator.run.runs import resume_run, run_scenario
 from tests.simulator.rounds.small import small
 from tests.simulator.rounds.whole_runs import quiet
 

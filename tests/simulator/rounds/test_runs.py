@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.run.runs import run_scenario
 from tests.simulator.rounds.small import small
 from tests.simulator.rounds.whole_runs import check_answers, quiet
 

@@ -13,7 +13,7 @@ from fleetledger.learning.numerics.integer_features import quantise_features
 from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.metrics.answers import Answers
 from fleetledger.simulator.run.folder import RunFolder
-from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.loading import load_scenario
 from fleetledger.simulator.scenario.model import Scenario
 

@@ -13,7 +13,7 @@ from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.metrics.answers import Answers
 from fleetledger.simulator.run.folder import RunFolder
-from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.loading import load_scenario
 from tests.simulator.engines.inprocess.small import ByHand, Quiet, fleet_of, learn_all
 

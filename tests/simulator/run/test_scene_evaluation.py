@@ -12,11 +12,11 @@ from rich.console import Console
 
 from fleetledger.learning.numerics.preprocessing import preprocess, sized_mask
 from fleetledger.schemas.models import Manifest
-from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.masks import show_classes
 from fleetledger.simulator.errors import EngineError, RunError
 from fleetledger.simulator.metrics.answers import Answers
 from fleetledger.simulator.metrics.any_answers import AnyAnswers
-from fleetledger.simulator.metrics.measuring import measure_seed
+from fleetledger.simulator.metrics.measurement import measure_seed
 from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
 from fleetledger.simulator.metrics.plan_counts import PlanCounts
 from fleetledger.simulator.metrics.results import summarise
@@ -36,7 +36,7 @@ from tests.simulator.run.dense_engine import (
     export_scenes,
     prepared_scenes,
 )
-from tests.simulator.run.test_evaluating import model as model_of_samples  # noqa: F401
+from tests.simulator.run.test_evaluation import model as model_of_samples  # noqa: F401
 
 CPU = "CPUExecutionProvider"
 

@@ -13,7 +13,7 @@ from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.loading import parse_scenario
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.sections import SCENES, StageSettings
-from fleetledger.simulator.scenario.writing import scenario_to_toml
+from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
 
 SHARES = {"partition": {"rule": "class-share"}}
 WITH_MASKS = {"title": "mine", "data": {"set": "digit-scenes"}, "devices": SHARES}

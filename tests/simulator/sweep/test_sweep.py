@@ -10,9 +10,9 @@ import pytest
 
 from fleetledger.simulator.errors import RunError, ScenarioError
 from fleetledger.simulator.metrics.results import FILE_NAME, RunResults
-from fleetledger.simulator.simulating import resume_sweep, sweep
 from fleetledger.simulator.sweep.cases import Axis, make_cases, read_cases, write_cases
-from fleetledger.simulator.sweep.running import Beside
+from fleetledger.simulator.sweep.runs import Beside
+from fleetledger.simulator.verbs import resume_sweep, sweep
 
 RIDGES = "method.settings.ridge=[1e2, 1e6]"
 

@@ -25,8 +25,8 @@ from fleetledger.simulator.engines.paths import index_of
 from fleetledger.simulator.errors import BackboneError
 from fleetledger.simulator.metrics.answers import Answers
 from fleetledger.simulator.run.folder import RunFolder
-from fleetledger.simulator.run.preparing import PreparedSeed
-from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.run.preparation import PreparedSeed
+from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.model import Scenario
 from tests.simulator.engines.mqtt.small import Quiet, prepare
 from tests.simulator.text.making import GRAMMAR, one_hot, write_encoder

@@ -14,12 +14,12 @@ from rich.console import Console
 from fleetledger.learning.networks.network import Shape
 from fleetledger.learning.networks.registry import BODIES
 from fleetledger.learning.networks.vision_transformer import VisionTransformer
-from fleetledger.simulator.run.at_hand import absent_here
+from fleetledger.simulator.run.absent_files import absent_here
 from fleetledger.simulator.run.folder import RunFolder
-from fleetledger.simulator.run.running import run_scenario
-from fleetledger.simulator.scenario.listing import EXPORTED_BY_TORCH
+from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.loading import load_scenario
 from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.scenario_list import EXPORTED_BY_TORCH
 from fleetledger.simulator.scenario.shipped import shipped_names
 from fleetledger.simulator.scenario.tiny import NO_RESULT, tiny_step
 from fleetledger.simulator.scenario.trainer import JOINT, trainer_of

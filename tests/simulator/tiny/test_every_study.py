@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fleetledger.simulator.run.at_hand import absent_here
-from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.run.absent_files import absent_here
+from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.studies import study_names
 from fleetledger.simulator.scenario.study import load_forms

@@ -13,16 +13,16 @@ from fleetledger.methods.training import ClientUpdate, Summing
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.simulator.engines.inprocess.light.answer_hasher import (
+    AnswerHasher,
+    HashedAnswer,
+    hashed,
+)
 from fleetledger.simulator.engines.inprocess.light.cohort import (
     Cohort,
     CohortResources,
     DeviceHoldings,
     Member,
-)
-from fleetledger.simulator.engines.inprocess.light.hashing import (
-    AnswerHasher,
-    HashedAnswer,
-    hashed,
 )
 from fleetledger.simulator.engines.inprocess.light.task import RoundTask
 from fleetledger.simulator.errors import EngineError

@@ -23,7 +23,11 @@ from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples
 from fleetledger.simulator.engines.inprocess.light.task import RoundTask
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.virtual.answers import Declined, FinishedMember, Finishing
-from fleetledger.simulator.virtual.looking import AskedMember, number_looking, with_common_looks
+from fleetledger.simulator.virtual.common_looks import (
+    AskedMember,
+    number_looking,
+    with_common_looks,
+)
 from fleetledger.simulator.virtual.training import (
     TrainerPoolSettings,
     carry_out,

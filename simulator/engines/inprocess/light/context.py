@@ -12,13 +12,13 @@ from fleetledger.schemas.envelope import Sender
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.proxy import PrototypeGradients
 from fleetledger.schemas.values import BootId, ClassName, DeviceId
+from fleetledger.simulator.engines.inprocess.light.answer_hasher import AnswerHasher
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
 from fleetledger.simulator.engines.inprocess.light.coordinator import LightCoordinator
-from fleetledger.simulator.engines.inprocess.light.hashing import AnswerHasher
 from fleetledger.simulator.engines.inprocess.light.holdings import Holdings
 from fleetledger.simulator.engines.inprocess.light.memories import Memories
 from fleetledger.simulator.engines.inprocess.light.traffic import Traffic
-from fleetledger.simulator.engines.inprocess.light.workers.dealing import WorkerPool
+from fleetledger.simulator.engines.inprocess.light.workers.lots import WorkerPool
 from fleetledger.simulator.virtual.clock import VirtualClock
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
 

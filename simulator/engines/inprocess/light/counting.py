@@ -38,8 +38,8 @@ from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.engines.inprocess.features import LineageFeatures
 from fleetledger.simulator.engines.inprocess.light.agent import AgentMemory, CountingAgent, commit
+from fleetledger.simulator.engines.inprocess.light.answer_hasher import HashedPayloads
 from fleetledger.simulator.engines.inprocess.light.context import LightContext, device_message
-from fleetledger.simulator.engines.inprocess.light.hashing import HashedPayloads
 from fleetledger.simulator.engines.paths import index_of
 from fleetledger.simulator.virtual.parts import Delivery, Lister, PartMaker, PartPlace
 from fleetledger.simulator.virtual.seeds import seeded_boot, seeded_secret

@@ -14,7 +14,7 @@ from fleetledger.learning.networks.network import Network
 from fleetledger.methods.registry import training_coordinator
 from fleetledger.methods.training import RoundParts
 from fleetledger.schemas.values import ClassName
-from fleetledger.simulator.engines.inprocess.expected import ExpectedAnswers
+from fleetledger.simulator.engines.inprocess.expected_answers import ExpectedAnswers
 from fleetledger.simulator.engines.inprocess.light.fleet import LightFleet
 from fleetledger.simulator.engines.inprocess.stage_engine import StageEngine
 from fleetledger.simulator.engines.interface import Prepared, Watch

@@ -24,6 +24,7 @@ from fleetledger.simulator.engines.inprocess.home import (
     last_moment,
     make_home,
 )
+from fleetledger.simulator.engines.inprocess.light.answer_hasher import AnswerHasher
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
 from fleetledger.simulator.engines.inprocess.light.context import (
     Compare,
@@ -33,14 +34,13 @@ from fleetledger.simulator.engines.inprocess.light.context import (
 )
 from fleetledger.simulator.engines.inprocess.light.coordinator import LightCoordinator
 from fleetledger.simulator.engines.inprocess.light.counting import Counting, CountingSetup, PastScan
-from fleetledger.simulator.engines.inprocess.light.hashing import AnswerHasher
 from fleetledger.simulator.engines.inprocess.light.holdings import Holdings
 from fleetledger.simulator.engines.inprocess.light.memories import Memories
 from fleetledger.simulator.engines.inprocess.light.proxy import LightProxy
 from fleetledger.simulator.engines.inprocess.light.round import LightRound
 from fleetledger.simulator.engines.inprocess.light.traffic import Traffic
-from fleetledger.simulator.engines.inprocess.light.workers.dealing import WorkerPool
 from fleetledger.simulator.engines.inprocess.light.workers.interface import Workers
+from fleetledger.simulator.engines.inprocess.light.workers.lots import WorkerPool
 from fleetledger.simulator.engines.inprocess.light.workers.processes import LocalWorkers
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.network_inputs import inputs_of

@@ -29,6 +29,7 @@ from fleetledger.methods.training import ClientUpdate, CountedUpdate
 from fleetledger.schemas.contributions import Contribution, Nothing, PartKey
 from fleetledger.schemas.rounds import RoundAnswer
 from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.engines.inprocess.light.answer_hasher import HashedAnswer, HashedPayloads
 from fleetledger.simulator.engines.inprocess.light.batches import (
     Answered,
     AnsweredHere,
@@ -41,10 +42,9 @@ from fleetledger.simulator.engines.inprocess.light.context import (
     TrainingContext,
     device_message,
 )
-from fleetledger.simulator.engines.inprocess.light.hashing import HashedAnswer, HashedPayloads
 from fleetledger.simulator.engines.inprocess.light.holdings import HeldRows
 from fleetledger.simulator.engines.inprocess.light.task import RoundTask
-from fleetledger.simulator.engines.inprocess.light.workers.dealing import AnsweredByWorkers
+from fleetledger.simulator.engines.inprocess.light.workers.lots import AnsweredByWorkers
 from fleetledger.simulator.virtual.answers import Declined
 
 GROUP_INPUTS = 4096

@@ -14,7 +14,7 @@ from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.program.command_client import carried_out
 from fleetledger.simulator.engines.mqtt.engine import MqttEngine
 from fleetledger.simulator.engines.mqtt.processes import child_environment, fleetledger_command
-from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.scenario.loading import load_scenario
 from tests.simulator.engines.mqtt.small import Quiet, processes_of
 

@@ -7,7 +7,7 @@ from fleetledger.simulator.datasets.segmentation.digit_scenes import (
     SceneSettings,
     split_digit_scenes,
 )
-from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.masks import show_classes
 from fleetledger.simulator.metrics.segmentation import PixelCounts, SegmentationScores, score_stage
 from fleetledger.simulator.plan.segmentation import TaskSetting, make_segmentation_plan
 from fleetledger.simulator.plan.segmentation.overlapped import pictures_with

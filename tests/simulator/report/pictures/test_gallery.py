@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from fleetledger.simulator.metrics.measuring import measure_seed
+from fleetledger.simulator.metrics.measurement import measure_seed
 from fleetledger.simulator.metrics.results import RunResults, summarise
 from fleetledger.simulator.report.curves import accuracy_matrix, by_stage
-from fleetledger.simulator.report.pages.rendering import Shown
+from fleetledger.simulator.report.pages.renderer import Shown
 from fleetledger.simulator.report.pictures.accuracy import draw_accuracy
 from fleetledger.simulator.report.pictures.cost import draw_cost
 from fleetledger.simulator.report.pictures.devices import draw_devices

@@ -23,7 +23,7 @@ from fleetledger.methods.dcid.assignment import MEANS, TRAIN_ALONE
 from fleetledger.methods.training import Observed
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.virtual.looking import AskedMember, with_common_looks
+from fleetledger.simulator.virtual.common_looks import AskedMember, with_common_looks
 
 pytestmark = pytest.mark.torch
 

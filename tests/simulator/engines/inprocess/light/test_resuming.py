@@ -13,10 +13,10 @@ from fleetledger.coordinator.models.network_maker import NetworkMaker
 from fleetledger.coordinator.topics.rounds.entries import RoundFailed, RoundOpened
 from fleetledger.simulator.engines.inprocess.light import batches
 from fleetledger.simulator.engines.inprocess.light import round as light_round
-from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
-from fleetledger.simulator.engines.inprocess.light.hashing import (
+from fleetledger.simulator.engines.inprocess.light.answer_hasher import (
     AnswerHasher,
 )
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from fleetledger.simulator.engines.interface import Prepared
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means
 from tests.simulator.rounds.small import prepared, small

@@ -13,8 +13,8 @@ import pytest
 
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.engines.inprocess.light import batches, hashing
-from fleetledger.simulator.engines.inprocess.light.hashing import HashedAnswer, hashed
+from fleetledger.simulator.engines.inprocess.light import answer_hasher, batches
+from fleetledger.simulator.engines.inprocess.light.answer_hasher import HashedAnswer, hashed
 from tests.simulator.engines.inprocess.light.both import Learned, both, means, said
 from tests.simulator.engines.inprocess.small import changed
 from tests.simulator.rounds.small import prepared, small
@@ -67,8 +67,8 @@ def test_large_answers_are_hashed_beside_the_engine(
         return hashed(body)
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
-    monkeypatch.setattr(hashing, "_LARGE_BYTES", 0)
-    monkeypatch.setattr(hashing, "hashed", noted)
+    monkeypatch.setattr(answer_hasher, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(answer_hasher, "hashed", noted)
     monkeypatch.setattr(batches, "_ANSWERS_AT_ONCE", 2)
     assert_same(*both(prepared(small()), tmp_path))
     assert "hashing" in threads

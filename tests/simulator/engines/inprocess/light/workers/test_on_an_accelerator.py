@@ -21,7 +21,7 @@ from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from fleetledger.simulator.engines.inprocess.light.holdings import TrainInputs
 from fleetledger.simulator.engines.inprocess.light.task import RoundTask
-from fleetledger.simulator.engines.inprocess.light.workers import dealing
+from fleetledger.simulator.engines.inprocess.light.workers import lots
 from fleetledger.simulator.engines.inprocess.light.workers.interface import (
     LotMember,
     TrainedLot,
@@ -96,7 +96,7 @@ class WorkerHere:
 def test_samples_are_copied_there_once_and_the_ledger_is_that_of_the_engine_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dealing, "_LARGEST_LOT", 2)
+    monkeypatch.setattr(lots, "_LARGEST_LOT", 2)
     what = prepared(small(devices={"count": 7}, rounds={"per_stage": ROUNDS}))
     alone = learn(LightEngine, what, tmp_path / "alone")
     monkeypatch.setattr(fleet, "_workers", WorkerHere)

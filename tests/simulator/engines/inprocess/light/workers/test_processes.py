@@ -23,9 +23,9 @@ from fleetledger.simulator.engines.inprocess.light import round as light_round
 from fleetledger.simulator.engines.inprocess.light.batches import Done
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples
-from fleetledger.simulator.engines.inprocess.light.workers import dealing, processes, training
-from fleetledger.simulator.engines.inprocess.light.workers.dealing import AnsweredByWorkers
+from fleetledger.simulator.engines.inprocess.light.workers import lots, processes, training
 from fleetledger.simulator.engines.inprocess.light.workers.interface import LotMember
+from fleetledger.simulator.engines.inprocess.light.workers.lots import AnsweredByWorkers
 from fleetledger.simulator.engines.inprocess.light.workers.processes import ProcessWorker
 from fleetledger.simulator.errors import EngineError
 from tests.simulator.engines.inprocess.light.both import learn, means
@@ -68,8 +68,8 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Lots:
         return train(self, lot)
 
     monkeypatch.setattr(ProcessWorker, "train", seen)
-    monkeypatch.setattr(dealing, "_LARGEST_LOT", 1)
-    monkeypatch.setattr(dealing, "_LOTS_AT_ONCE", 1)
+    monkeypatch.setattr(lots, "_LARGEST_LOT", 1)
+    monkeypatch.setattr(lots, "_LOTS_AT_ONCE", 1)
     return noted
 
 
@@ -141,7 +141,7 @@ def test_of_long_trainings_few_lie_ready_and_at_the_end_none(
         most.append(max(map(self._open, self._pool.workers.everybody)))
 
     monkeypatch.setattr(AnsweredByWorkers, "_deal", noted)
-    monkeypatch.setattr(dealing, "_AHEAD_SECONDS", 0.0)
+    monkeypatch.setattr(lots, "_AHEAD_SECONDS", 0.0)
     fleet = small(data={"per_class": 20}, devices={"count": devices}, rounds={"per_stage": 1})
     learn(waited_for, with_workers(prepared(fleet)), tmp_path)
     assert max(most) == at_once
@@ -168,7 +168,7 @@ def test_the_lots_of_a_worker_that_is_killed_are_dealt_again_and_give_the_same(
         return handed_on(self)
 
     monkeypatch.setattr(AnsweredByWorkers, "_next", killed)
-    monkeypatch.setattr(dealing, "_LARGEST_LOT", 1)
+    monkeypatch.setattr(lots, "_LARGEST_LOT", 1)
     assert_same(whole, learn(waited_for, with_workers(what), tmp_path / "killed"))
     assert told > lot
 
@@ -208,9 +208,9 @@ def test_another_answer_of_a_worker_that_takes_ones_place_is_an_error(
     total = AnsweredByWorkers.total
 
     def killed(self: AnsweredByWorkers) -> Any:
-        for worker, lots in self._given.items():
+        for worker, share in self._given.items():
             end(worker)
-            for lot in lots:  # as if the one that has ended had said something else
+            for lot in share:  # as if the one that has ended had said something else
                 lot.told = [one._replace(memory=one.payload) for one in lot.told or ()]
         return total(self)
 

@@ -13,8 +13,8 @@ import pytest
 
 from fleetledger.simulator.engines.inprocess.light.batches import Done
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
-from fleetledger.simulator.engines.inprocess.light.workers import dealing, ray_cluster
-from fleetledger.simulator.engines.inprocess.light.workers.dealing import AnsweredByWorkers
+from fleetledger.simulator.engines.inprocess.light.workers import lots, ray_cluster
+from fleetledger.simulator.engines.inprocess.light.workers.lots import AnsweredByWorkers
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.errors import EngineError
 from tests.simulator.engines.inprocess.light.both import Learned, learn
@@ -45,8 +45,8 @@ def cluster() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def lots_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have everybody work, however few devices there are."""
-    monkeypatch.setattr(dealing, "_LARGEST_LOT", 1)
-    monkeypatch.setattr(dealing, "_LOTS_AT_ONCE", 1)
+    monkeypatch.setattr(lots, "_LARGEST_LOT", 1)
+    monkeypatch.setattr(lots, "_LOTS_AT_ONCE", 1)
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def killed_at_random(
 
     patch.setattr(AnsweredByWorkers, "_next", next_lot)
     patch.setattr(AnsweredByWorkers, "total", summed)
-    patch.setattr(dealing, "_MOST_LOSSES", 20)
+    patch.setattr(lots, "_MOST_LOSSES", 20)
     assert_same(alone, learn(waited_for, on_ray(what, 2), folder))
     return killed
 

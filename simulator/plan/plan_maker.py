@@ -1,0 +1,152 @@
+"""A scenario, a data set and a seed make the plan of a fleet; nothing else decides it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.errors import PartitionError, PlanError
+from fleetledger.simulator.plan.deal import Dealer
+from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, Group, StagePlan
+from fleetledger.simulator.plan.groups import excluded_devices, group_devices
+from fleetledger.simulator.plan.presence import Presence, draw_presence
+from fleetledger.simulator.plan.roster import Roster
+from fleetledger.simulator.plan.stage_notes import (
+    describe_excluded,
+    describe_offline,
+    describe_unreached,
+)
+from fleetledger.simulator.plan.stages import Stages, describe_unequal, divide_classes
+from fleetledger.simulator.plan.streams import random_stream
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import DeviceSettings
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """What all stages of one plan share."""
+
+    settings: DeviceSettings
+    roster: Roster
+    dealer: Dealer
+    class_names: Sequence[ClassName]
+    seed: int
+
+
+def make_plan(scenario: Scenario, split: Split[SampleSet], seed: int) -> FleetPlan:
+    """Return who gets which training sample when.
+
+    Classes are put in order and divided into stages; in each stage the devices are grouped, the
+    samples of its classes dealt to those that get some, and drop-outs and delays drawn. The same
+    scenario, training labels and seed give the same plan (`simulator.plan.streams` says how far);
+    a stage's draw depends on no other stage. Raises `PlanError` where scenario and data set do not
+    fit each other, and `PartitionError` where a stage cannot be dealt.
+    """
+    train, settings = split.train, scenario.devices
+    stages = divide_classes(scenario.stages, train.class_names, seed)
+    _check_images(stages, train.labels, train.class_names)
+    dealer = Dealer.of(settings.partition, train)
+    roster = Roster.of(settings)
+    if dealer.most_devices is not None:
+        roster = roster.limited_to(dealer.most_devices, len(stages))
+    planner = _Planner(settings, roster, dealer, train.class_names, seed)
+    unequal = describe_unequal(stages, scenario.stages.larger_first)
+    plans = [
+        _plan_stage(planner, number, classes, unequal if number == 1 else None)
+        for number, classes in enumerate(stages, start=1)
+    ]
+    return FleetPlan(seed, train.class_names, tuple(plans))
+
+
+def device_id(number: int) -> DeviceId:
+    """Return the name of a device, by its number from 1."""
+    return DeviceId(f"device-{number}")
+
+
+def device_stages(
+    groups: Mapping[int, Group],
+    shares: Mapping[int, Indices],
+    presence: Mapping[int, Presence],
+    excluded: Collection[int],
+) -> dict[DeviceId, DeviceStage]:
+    """Return what a stage is to each of its devices; one that is excluded is never online."""
+    nothing = np.empty(0, np.int64)
+    return {
+        device_id(device): DeviceStage(
+            indices=shares.get(device, nothing),
+            group=group,
+            online=presence[device].online and device not in excluded,
+            delay_seconds=0.0 if device in excluded else presence[device].delay_seconds,
+        )
+        for device, group in groups.items()
+    }
+
+
+def _plan_stage(
+    planner: _Planner, number: int, classes: tuple[int, ...], note: str | None
+) -> StagePlan:
+    random = random_stream(planner.seed, "groups", number)
+    groups = group_devices(planner.settings.groups, planner.roster, number, random)
+    receivers = [device for device, group in groups.items() if group != "old"]
+    shares = _deal(planner, number, classes, receivers)
+    presence = draw_presence(planner.settings, list(groups), planner.seed, number)
+    excluded = excluded_devices(planner.settings.groups, planner.roster, groups)
+    _check_first_stage(number, shares, presence, planner)
+    devices = device_stages(groups, shares, presence, excluded)
+    notes = (
+        note,
+        describe_unreached(classes, shares.values(), planner.dealer.labels, planner.class_names),
+        describe_offline(devices.values()),
+        describe_excluded(len(excluded)),
+    )
+    return StagePlan(number, classes, devices, tuple(told for told in notes if told))
+
+
+def _deal(
+    planner: _Planner, number: int, classes: tuple[int, ...], receivers: list[int]
+) -> Mapping[int, Indices]:
+    seeds = planner.settings.partition.seeds
+    random = (
+        np.random.default_rng(seeds[number - 1])
+        if seeds
+        else random_stream(planner.seed, "partition", number)
+    )
+    try:
+        return planner.dealer.deal(classes, receivers, random)
+    except PartitionError as error:
+        raise PartitionError(f"stage {number}: {error}") from error
+
+
+def _check_images(stages: Stages, labels: Indices, class_names: Sequence[ClassName]) -> None:
+    """Raise `PlanError` where a class of a stage has no training image."""
+    numbers = np.bincount(labels, minlength=len(class_names))
+    for number, classes in enumerate(stages, start=1):
+        for label in classes:
+            if not numbers[label]:
+                raise PlanError(
+                    f"stages: {class_names[label]!s} of stage {number} has no training image; "
+                    "give it some, or name the classes of the stages with lists"
+                )
+
+
+def _check_first_stage(
+    number: int,
+    shares: Mapping[int, Indices],
+    presence: Mapping[int, Presence],
+    planner: _Planner,
+) -> None:
+    """Raise `PlanError` where no device could give anything to the first model."""
+    if number == 1 and not any(presence[k].online and len(part) for k, part in shares.items()):
+        raise PlanError(
+            f"devices.dropout: with {planner.settings.dropout} and seed {planner.seed} every "
+            "device with images is offline in stage 1, so there can be no first model; give a "
+            "smaller dropout or another seed"
+        )

@@ -1,0 +1,231 @@
+"""What the verbs of `fleetledger simulate` do, one function each; they print to the terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+
+from fleetledger.schemas import showing
+from fleetledger.schemas.console import console_for_people
+from fleetledger.schemas.showing import ActionReport, show_action
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.shipped import SUFFIX, shipped_names, shipped_text
+from fleetledger.simulator.scenario.studies import study_names, study_text
+
+if TYPE_CHECKING:
+    from fleetledger.simulator.chaos.report import ChaosReport
+    from fleetledger.simulator.run.run_dashboard import RunDashboard
+    from fleetledger.simulator.sweep.cases import Case
+    from fleetledger.simulator.sweep.runs import Beside
+
+RUNS = Path("runs")
+
+
+@dataclass(frozen=True)
+class Showing:
+    """A dashboard is wanted while a run goes."""
+
+    port: int | None = None
+    """None for the usual one, or any that is free; 0 for any that is free."""
+
+
+def simulate(
+    scenario: str,
+    overrides: Sequence[str],
+    out: Path | None,
+    budget: float | None = None,
+    showing: Showing | None = None,
+    *,
+    tiny: bool = False,
+) -> None:
+    """Run a scenario or a tiny step of it, for so many seconds at most, and print what came out."""
+    from fleetledger.simulator.run.budget import Budget  # noqa: PLC0415 - as below
+    from fleetledger.simulator.run.runs import run_scenario  # noqa: PLC0415 - the listing needs none of it
+
+    loaded = load_scenario(scenario, overrides)
+    if tiny:
+        loaded = _tiny(loaded)
+    folder = out or RUNS / f"{Path(scenario).name.removesuffix(SUFFIX)}-{_now()}"
+    console = console_for_people()
+    with _shown(console, loaded, showing) as shown:
+        results = run_scenario(loaded, folder, console, shown.make_engine, Budget(budget))
+        _print_end(console, results, folder)
+        shown.stay()
+
+
+def _tiny(scenario: Scenario) -> Scenario:
+    """Return a scenario cut to a tiny step, and tell on stderr what was done to it."""
+    from fleetledger.simulator.run.absent_files import absent_here  # noqa: PLC0415 - as above
+    from fleetledger.simulator.scenario.tiny import tiny_step  # noqa: PLC0415 - as above
+
+    step = tiny_step(scenario, absent_here(scenario))
+    console = console_for_people(stderr=True)
+    for remark in step.remarks:
+        console.print(f"tiny: {remark}", markup=False, highlight=False, soft_wrap=True)
+    return step.scenario
+
+
+def resume(root: Path, budget: float | None = None, showing: Showing | None = None) -> None:
+    """Go on with a run, for so many seconds at most, and print what came out."""
+    from fleetledger.simulator.run.budget import Budget  # noqa: PLC0415 - as below
+    from fleetledger.simulator.run.folder import RunFolder  # noqa: PLC0415
+    from fleetledger.simulator.run.runs import resume_run  # noqa: PLC0415 - as above
+
+    console = console_for_people()
+    stored = load_scenario(str(RunFolder.open(root).scenario), ())
+    with _shown(console, stored, showing) as shown:
+        results = resume_run(root, console, shown.make_engine, Budget(budget))
+        _print_end(console, results, root)
+        shown.stay()
+
+
+def _shown(console: Console, scenario: Scenario, showing: Showing | None) -> RunDashboard:
+    from fleetledger.simulator.run.run_dashboard import RunDashboard  # noqa: PLC0415 - as above
+
+    shown = RunDashboard(console, scenario)
+    if showing is not None:
+        shown.start(showing.port)
+    return shown
+
+
+def trouble(
+    scenario: str, overrides: Sequence[str], seed: int, out: Path | None, *, tiny: bool = False
+) -> None:
+    """Run a scenario's fleet undisturbed and through the troubles of a seed, and compare the ends.
+
+    What the fleet left stays in `out`, where one is given. Raises `ChaosError` where a promise was
+    broken.
+    """
+    from fleetledger.simulator.chaos.runs import fast_folder  # noqa: PLC0415 - as above
+    from fleetledger.simulator.run.folder import RunFolder  # noqa: PLC0415
+
+    loaded = load_scenario(scenario, overrides)
+    if tiny:
+        loaded = _tiny(loaded)
+    with fast_folder() if out is None else nullcontext(RunFolder.create(out).root) as folder:
+        report = _trouble(console_for_people(), loaded, seed, folder)
+    if report.broken:
+        changes = "".join(f" --set {change}" for change in overrides)
+        cut = " --tiny" if tiny else ""
+        raise report.failure(f"fleetledger simulate {scenario}{changes}{cut} --chaos {seed}")
+
+
+def _trouble(console: Console, scenario: Scenario, seed: int, folder: Path) -> ChaosReport:
+    from fleetledger.simulator.chaos.material import prepare  # noqa: PLC0415 - as above
+    from fleetledger.simulator.chaos.runs import run_chaos, run_undisturbed  # noqa: PLC0415
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    say("preparing data and homes")
+    material = prepare(scenario, folder / "material")
+    say("running the fleet undisturbed")
+    undisturbed = run_undisturbed(material, folder / "undisturbed")
+    say(f"running it through the troubles of seed {seed}")
+    report = run_chaos(material, undisturbed, seed, folder / "disturbed")
+    say(f"{report}; {report.fleet_seconds:,.0f} s of the fleet, {report.seconds:.1f} s here")
+    if not report.broken:
+        say(f"every promise was kept; both runs end with the aggregate {undisturbed.aggregate}")
+    return report
+
+
+def list_shipped(*, as_json: bool = False) -> None:
+    """Print the scenarios that ship."""
+    from fleetledger.simulator.scenario.scenario_list import ScenariosReport, shipped_rows  # noqa: PLC0415
+
+    showing.show(ScenariosReport(scenarios=tuple(shipped_rows())), as_json=as_json)
+
+
+def show(name: str) -> None:
+    """Print one of them, or a study, as it was written; raise `ScenarioError` for another name."""
+    if name in study_names():
+        text = study_text(name)
+    elif name in shipped_names():
+        text = shipped_text(name)
+    else:
+        raise ScenarioError(
+            f"scenario: none called {name!r} ships; there are {', '.join(shipped_names())}"
+        )
+    console_for_people().print(text, markup=False, highlight=False, soft_wrap=True, end="")
+
+
+def sweep(
+    scenarios: Sequence[str],
+    overrides: Sequence[str],
+    vary: Sequence[str],
+    out: Path | None,
+    beside: Beside,
+    *,
+    tiny: bool = False,
+) -> None:
+    """Run scenarios and studies with all values and seeds, or a tiny step of each, and compare."""
+    from fleetledger.simulator.sweep.cases import Axis, make_cases, write_cases  # noqa: PLC0415 - as above
+
+    folder = out or RUNS / f"sweep-{_now()}"
+    cases = make_cases(folder, scenarios, overrides, [Axis.read(text) for text in vary])
+    if tiny:
+        cases = [replace(case, scenario=_tiny(case.scenario)) for case in cases]
+    write_cases(folder, cases)
+    _sweep(folder, cases, beside)
+
+
+def list_studies(*, as_json: bool = False) -> None:
+    """Print the studies that ship."""
+    from fleetledger.simulator.scenario.scenario_list import StudiesReport, study_rows  # noqa: PLC0415
+
+    showing.show(StudiesReport(studies=tuple(study_rows())), as_json=as_json)
+
+
+def resume_sweep(folder: Path, beside: Beside) -> None:
+    """Go on with a sweep: what is done stays."""
+    from fleetledger.simulator.sweep.cases import read_cases  # noqa: PLC0415 - as above
+
+    _sweep(folder, read_cases(folder), beside)
+
+
+def _sweep(folder: Path, cases: Sequence[Case], beside: Beside) -> None:
+    from fleetledger.simulator.report.comparison import compare_runs  # noqa: PLC0415 - matplotlib is heavy
+    from fleetledger.simulator.sweep.runs import carry_out  # noqa: PLC0415 - as above
+
+    console = console_for_people()
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    carry_out(cases, beside, say)
+    console.print(compare_runs([case.folder for case in cases], folder, "Sweep", 1))
+    say(f"plots and report: {folder / 'compare.html'}")
+
+
+def compare(runs: Sequence[Path], out: Path | None, *, as_json: bool = False) -> None:
+    """Put runs side by side; print the table and where table and plot are."""
+    from fleetledger.simulator.report.comparison import compare_runs  # noqa: PLC0415 - matplotlib is heavy
+
+    folder = out or RUNS / f"compare-{_now()}"
+    console = console_for_people(stderr=as_json)
+    console.print(compare_runs(runs, folder))
+    said = f"plot and report: {folder / 'compare.html'}"
+    wrote = tuple(str(folder / f"compare.{kind}") for kind in ("csv", "png", "html"))
+    show_action(ActionReport(said=(said,), wrote=wrote), typer.echo, as_json=as_json)
+
+
+def _print_end(console: Console, results: RunResults, folder: Path) -> None:
+    from fleetledger.simulator.run.summary import summary_table, summary_title  # noqa: PLC0415 - as above
+
+    console.print(f"\n{summary_title(results)}", markup=False, highlight=False, soft_wrap=True)
+    console.print(summary_table(results))
+    console.print(f"report: {folder / 'report.html'}", markup=False, soft_wrap=True)
+
+
+def _now() -> str:
+    return time.strftime("%Y%m%d-%H%M%S")
