@@ -38,8 +38,8 @@ from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId
 from fleetledger.schemas.wire import OWN, WireVersions
+from fleetledger.transport.alternative_source import HttpsRules
 from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
-from fleetledger.transport.elsewhere import HttpsRules
 from fleetledger.transport.interface import Connection, OutgoingMessage
 from fleetledger.transport.meter import Counts
 from fleetledger.transport.transfer import BlockExchange, Exchange, Party

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import psutil
 
-from fleetledger.schemas.installed import installed_version
+from fleetledger.schemas.installed_version import installed_version
 from fleetledger.schemas.offers import HTTPS
 from fleetledger.schemas.presence import Capabilities
 

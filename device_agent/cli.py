@@ -12,14 +12,14 @@ import typer
 
 from fleetledger.device_agent.errors import MissingError
 from fleetledger.device_agent.home import NewHome, write_home
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.command_output import ActionReport, AsJson, show, show_action
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.exit_codes import ExitCode
-from fleetledger.schemas.installing import pip_install
 from fleetledger.schemas.keys import read_verify_key
 from fleetledger.schemas.log_lines import LogFormat, LogLevel
 from fleetledger.schemas.log_options import FormatOption, LevelOption
 from fleetledger.schemas.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
-from fleetledger.schemas.showing import ActionReport, AsJson, show, show_action
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.shown_commands import ON_DEVICES, remember_home, with_homes
 from fleetledger.schemas.values import DeviceId, FleetId
 
@@ -370,7 +370,7 @@ def label(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     """Show what the model doubts on a page, where its owner says what it is."""
     try:
         from fleetledger.device_agent.label_page import program  # noqa: PLC0415 - needs the extra `label`
-        from fleetledger.transport.pages.serving import ListenAddress  # noqa: PLC0415
+        from fleetledger.transport.pages.server import ListenAddress  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise MissingError(f"agent label needs {error.name}: {pip_install('label')}") from error
     listening = ListenAddress.of(host, port, allowed_host or (), tls_cert, tls_key)

@@ -24,7 +24,7 @@ from fleetledger.device_agent.home import AgentHome, lock_home
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.device_agent.store.store import AgentStore
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.proxy import PrototypeGradients
 from fleetledger.schemas.values import Digest
 

@@ -74,7 +74,7 @@ from fleetledger.device_agent.work import Extracted, extract
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.detection import DetectionRules
 from fleetledger.methods.registry import descriptor, statistics_device
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.envelope import INLINE_LIMIT
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.reports import Evaluation

@@ -31,11 +31,11 @@ from fleetledger.device_agent.sources.mask_classes import load_mask_classes
 from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, MASKS, named_files
 from fleetledger.device_agent.status import Status, read_status
 from fleetledger.methods.registry import METHODS, descriptor
-from fleetledger.schemas.counted import count_of
-from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.command_report import Report
+from fleetledger.schemas.count_words import count_of
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.reports import Problem
 from fleetledger.schemas.settings_file import SettingsError
-from fleetledger.schemas.shown import Report
 from fleetledger.transport.certificates import ending
 from fleetledger.transport.errors import TransportError
 

@@ -17,7 +17,7 @@ from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.offers import HTTPS
 from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.values import Digest
-from fleetledger.transport.elsewhere import HttpsRules
+from fleetledger.transport.alternative_source import HttpsRules
 
 Offering = TypeVar("Offering", Assignment, DesiredModel)
 

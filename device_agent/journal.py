@@ -17,7 +17,7 @@ from fleetledger.device_agent.core.log_words import Line, contribution_line, of_
 from fleetledger.device_agent.core.requests import Request, Say, SendOutboxMessage, Train
 from fleetledger.device_agent.core.state import AgentState
 from fleetledger.schemas.contributions import Contribution
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.log_lines import LogEvent, Scalar
 from fleetledger.schemas.log_setup import EventLog
 from fleetledger.schemas.values import BootId, DeviceId

@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 
 from fleetledger.device_agent.errors import ModelError
 from fleetledger.device_agent.store.blobs import sync_folder, write_durably
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.values import Digest
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fleetledger.device_agent.status import MIB, Status
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 
 SHOWN_PAST = 5
 """Problems that are over, of which a line is shown; `--json` has all."""

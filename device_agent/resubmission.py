@@ -13,7 +13,7 @@ from fleetledger.device_agent.core.state import AgentRecords
 from fleetledger.device_agent.deletion import store_of
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.counted import agree, count_of
+from fleetledger.schemas.count_words import agree, count_of
 
 
 def resubmit(home: AgentHome) -> str:

@@ -20,7 +20,7 @@ from fleetledger.device_agent.inference.installed_model import (
     InstalledModel,
     SampleScores,
 )
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ from fleetledger.learning.numerics.preprocessing import (
     open_picture,
     preprocess,
 )
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.models import of_pictures
 from fleetledger.schemas.toml_text import toml_value
 from fleetledger.schemas.whole_file import write_whole

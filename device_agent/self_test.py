@@ -23,7 +23,7 @@ import numpy.typing as npt
 from fleetledger.device_agent.errors import SelfTestError
 from fleetledger.device_agent.inference.installed_model import Floats, Inputs, InstalledModel
 from fleetledger.device_agent.sample_answers import each_alone
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, SMALL_SCORES, Manifest
 
 FEATURE_TOLERANCE = 0.05

@@ -17,9 +17,9 @@ from fleetledger.device_agent.settings import Exemplars, Samples
 from fleetledger.learning.numerics.detection import ENTROPY, DetectionRules, Detector
 from fleetledger.methods.registry import can_learn
 from fleetledger.schemas.assignments import Assignment
-from fleetledger.schemas.counted import count_of
-from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.problems import DatedProblem
 from fleetledger.schemas.values import ClassName, DeviceId, Digest, FleetId
 from fleetledger.schemas.variants import VariantName

@@ -35,8 +35,8 @@ from fleetledger.methods.training import (
 )
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.envelope import INLINE_LIMIT
-from fleetledger.schemas.installing import pip_install
 from fleetledger.schemas.models import Preprocessing, of_pictures
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.rounds import RoundAnswer
 from fleetledger.schemas.values import DeviceId, Digest
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from onnx import ModelProto, NodeProto
 
 from fleetledger.export.builder import GraphBuilder, float_value
-from fleetledger.export.cutting import WITH_WEIGHTS, Cutting
+from fleetledger.export.cut import WITH_WEIGHTS, Cutting
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.graph import (
     BATCH,
@@ -46,7 +46,7 @@ from fleetledger.export.own_output import check_output
 from fleetledger.export.preprocessing_file import remarks_on_units
 from fleetledger.export.rules import STANDARD_DOMAINS, check, read_model
 from fleetledger.export.runtime import LoadedModel
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.models import MAX_FEATURES, AnyPreprocessing
 from fleetledger.schemas.values import Digest
 

@@ -13,7 +13,7 @@ from fleetledger.export.errors import ClassFileError
 from fleetledger.schemas.canonical import parse_json
 from fleetledger.schemas.class_names import fault_of, look_alike
 from fleetledger.schemas.contributions import MAX_CLASSES
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import SchemaError, cut
 from fleetledger.schemas.user_text import decode_text, lines_of
 from fleetledger.schemas.values import ClassName

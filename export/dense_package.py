@@ -24,7 +24,7 @@ from fleetledger.export.parity import require_parity
 from fleetledger.export.rules import check
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.export.segmentation import DenseHead
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.models import BACKGROUND, FEATURES, SMALL_SCORES, of_pictures
 
 Floats = npt.NDArray[np.float32]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import onnx.version_converter
 from onnx import GraphProto, ModelProto
 
-from fleetledger.export.cutting import reads
+from fleetledger.export.cut import reads
 from fleetledger.export.errors import ModelFileError, ParityError
 from fleetledger.export.graph import clean, opset_of, prefix_names, write
 from fleetledger.export.rules import STANDARD_DOMAINS, check

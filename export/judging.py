@@ -27,7 +27,7 @@ from fleetledger.export.judging_messages import (
     read_answer,
 )
 from fleetledger.export.own_model import CutModel, OwnModelRequest
-from fleetledger.learning.onnx_files.reading import MAX_MODEL_BYTES
+from fleetledger.learning.onnx_files.file_rules import MAX_MODEL_BYTES
 from fleetledger.schemas.child_limits import child_environment
 from fleetledger.schemas.models import AnyPreprocessing
 

@@ -19,7 +19,7 @@ import numpy as np
 from onnx import ModelProto
 
 from fleetledger.export.builder import GraphBuilder, float_value
-from fleetledger.export.cutting import Cutting
+from fleetledger.export.cut import Cutting
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.graph import BATCH, clean, opset_of, write
 from fleetledger.export.incoming import check_input, in_range, in_usual_shape, with_usual_types

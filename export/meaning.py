@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from fleetledger.export.cutting import Cutting
+from fleetledger.export.cut import Cutting
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.graph import write
 from fleetledger.export.runtime import LoadedModel

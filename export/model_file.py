@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from fleetledger.export.errors import ModelFileError
 from fleetledger.learning.errors import GraphFileError
-from fleetledger.learning.onnx_files.beside import Part, parts_beside, with_parts
-from fleetledger.learning.onnx_files.reading import MAX_MODEL_BYTES
+from fleetledger.learning.onnx_files.external_weights import Part, parts_beside, with_parts
+from fleetledger.learning.onnx_files.file_rules import MAX_MODEL_BYTES
 from fleetledger.schemas.regular_files import open_regular, regular_status
 
 _ONE_FILE = (

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, helper
 
 from fleetledger.export.builder import GraphBuilder, float_value
-from fleetledger.export.cutting import VALUES, Half
+from fleetledger.export.cut import VALUES, Half
 from fleetledger.export.graph import BATCH, IR_VERSION, nodes_of, opset_of, write
 from fleetledger.export.meaning import Meaning
 from fleetledger.export.rules import check

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from onnx import ModelProto, helper, numpy_helper
 from PIL import Image
 
-from fleetledger.export.cutting import VALUES, Cutting
+from fleetledger.export.cut import VALUES, Cutting
 from fleetledger.export.dense_golden import build_dense_golden, write_dense_scores
 from fleetledger.export.errors import ModelFileError, ParityError
 from fleetledger.export.golden import build_golden, golden_inputs, write_golden_scores

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, TensorProto, helper, numpy_helper, shape_inference
 
-from fleetledger.export.cutting import Cutting
+from fleetledger.export.cut import Cutting
 from fleetledger.export.errors import ModelFileError
 
 Values = npt.NDArray[np.float32]

@@ -21,6 +21,7 @@ from fleetledger.export.parity import (
 )
 from fleetledger.export.rules import STANDARD_DOMAINS, check
 from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.variants.feature_distance import VariantFeatures
 from fleetledger.export.variants.gate import (
     NO_VARIANTS,
     HeadToJudge,
@@ -28,8 +29,7 @@ from fleetledger.export.variants.gate import (
     VariantFile,
     judge,
 )
-from fleetledger.export.variants.measuring import VariantFeatures
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.models import Answers, AnyPreprocessing, Manifest, Parity
 from fleetledger.schemas.values import ClassName, Digest

@@ -9,7 +9,7 @@ from fleetledger.export.errors import ParityError
 from fleetledger.export.head import Head, head_scores
 from fleetledger.export.runtime import LoadedModel, describe_runtime
 from fleetledger.learning.numerics.score_novelty import ScoreNovelty
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.models import FEATURES, NOVELTY, SCORES, Parity
 
 DEFAULT_TOLERANCE = 1e-3

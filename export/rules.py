@@ -17,7 +17,7 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.graph import MAX_IR_VERSION, MAX_OPSET, nested_graphs, opset_of
 from fleetledger.learning.errors import GraphFileError
-from fleetledger.learning.onnx_files.reading import has_functions, read_onnx
+from fleetledger.learning.onnx_files.file_rules import has_functions, read_onnx
 
 STANDARD_DOMAINS = frozenset({""})
 _FIRST_BYTE = b"\x08"

@@ -35,7 +35,7 @@ from fleetledger.export.torchvision_network import (
     sized,
 )
 from fleetledger.export.torchvision_weights import load_weights
-from fleetledger.learning.onnx_files.reading import MAX_MODEL_BYTES
+from fleetledger.learning.onnx_files.file_rules import MAX_MODEL_BYTES
 from fleetledger.schemas.models import Preprocessing
 
 OPSET = 17

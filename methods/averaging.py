@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from fleetledger.methods.client_updates import Mean, UpdateFrame, UpdateSum
 from fleetledger.methods.network_weights import Arrays, encode_weights
-from fleetledger.methods.once import OncePerRound
+from fleetledger.methods.round_cache import OncePerRound
 from fleetledger.methods.training import CountedUpdate, RoundConfig, RoundOutcome, Summing
 from fleetledger.methods.training_sides import Assignment, TrainingCoordinator
 

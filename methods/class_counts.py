@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fleetledger.methods.statistics import StatisticsAssignment
 from fleetledger.schemas.contributions import MAX_CLASSES
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.values import ClassName
 

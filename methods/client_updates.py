@@ -24,8 +24,8 @@ import numpy.typing as npt
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.grids import Grid, Integers
 from fleetledger.learning.numerics.weights import SumLimits, WeightSum
+from fleetledger.methods.client_drift import Spread, SpreadBlock, spread_partial
 from fleetledger.methods.errors import ContributionError, MethodError
-from fleetledger.methods.spread import Spread, SpreadBlock, spread_partial
 from fleetledger.methods.training import CountedUpdate, Partial, Summing
 from fleetledger.methods.update_forms import FORMS, Upload
 from fleetledger.schemas.canonical import canonical_json

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pydantic import Field, ValidationError
 
 from fleetledger.methods.errors import MethodError
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.message import Strict, explain
 from fleetledger.schemas.tensors import Expectation, Expected, UpTo, read_tensors

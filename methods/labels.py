@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.statistics import StatisticsAssignment
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import InvalidValueError
 from fleetledger.schemas.values import ClassName
 

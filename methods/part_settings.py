@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict
 
 

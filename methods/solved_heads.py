@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fleetledger.learning.numerics.score_novelty import ScoreNovelty
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.statistics import SolvedClassifier
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.tensors import Expected, encode_tensors, read_tensors
 
 _MAX_BYTES = 1 << 30

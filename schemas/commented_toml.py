@@ -14,7 +14,7 @@ import tomli_w
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from fleetledger.schemas.describing import meaning_of
+from fleetledger.schemas.field_docs import meaning_of
 from fleetledger.schemas.setting_faults import model_in
 from fleetledger.schemas.toml_text import toml_value
 

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from typing import TextIO
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.log_lines import LogEvent, event_of
 from fleetledger.schemas.log_repeats import HeldBack, Repeats
 

@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from fleetledger.schemas.canonical import canonical_json, parse_json
 from fleetledger.schemas.contributions import MAX_CLASSES
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.message import Items, Message, Strict, explain, is_absent

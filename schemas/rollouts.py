@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.schemas.contributions import MAX_CLASSES, PartKey
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Items, Message, Strict, is_absent
 from fleetledger.schemas.values import ClassName, DeviceId, Digest, PerClass
 

@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError, model_validator
 from typing_extensions import Self
 
 from fleetledger.schemas.canonical import canonical_json, parse_json
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import ReleaseError, SchemaError, SignatureError
 from fleetledger.schemas.keys import SigningKey, VerifyKey
 from fleetledger.schemas.message import Items, Strict, explain

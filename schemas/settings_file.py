@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.regular_files import read_regular, regular_status
 from fleetledger.schemas.setting_faults import tell

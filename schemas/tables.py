@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fleetledger.schemas.command_report import Report
 from fleetledger.schemas.console import console_for_people
-from fleetledger.schemas.shown import Report
 from fleetledger.schemas.shown_commands import with_homes
 
 Rows = Sequence[Sequence[str]]

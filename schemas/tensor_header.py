@@ -14,7 +14,7 @@ from typing import Any
 
 from fleetledger.schemas.bitpacking import MAX_BITS, MIN_BITS, packed_size
 from fleetledger.schemas.canonical import canonical_json, parse_json
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import SchemaError, TensorError, shorten
 
 MAX_HEADER_BYTES = 4 << 20

@@ -27,7 +27,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from fleetledger.schemas.bitpacking import PackedIntegers
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import FrameError, TensorError
 from fleetledger.schemas.tensor_header import (
     DTYPES,

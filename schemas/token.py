@@ -12,7 +12,7 @@ from pydantic import Field
 from typing_extensions import Self
 
 from fleetledger.schemas.canonical import canonical_json, parse_json
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.enrolment import SECRET_BYTES
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.keys import VerifyKey

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
-from fleetledger.schemas import showing
+from fleetledger.schemas import command_output
+from fleetledger.schemas.command_output import ActionReport, show_action
 from fleetledger.schemas.console import console_for_people
-from fleetledger.schemas.showing import ActionReport, show_action
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.scenario.loading import load_scenario
@@ -44,7 +44,7 @@ def simulate(
     overrides: Sequence[str],
     out: Path | None,
     budget: float | None = None,
-    showing: Showing | None = None,
+    command_output: Showing | None = None,
     *,
     tiny: bool = False,
 ) -> None:
@@ -57,7 +57,7 @@ def simulate(
         loaded = _tiny(loaded)
     folder = out or RUNS / f"{Path(scenario).name.removesuffix(SUFFIX)}-{_now()}"
     console = console_for_people()
-    with _shown(console, loaded, showing) as shown:
+    with _shown(console, loaded, command_output) as shown:
         results = run_scenario(loaded, folder, console, shown.make_engine, Budget(budget))
         _print_end(console, results, folder)
         shown.stay()
@@ -75,7 +75,7 @@ def _tiny(scenario: Scenario) -> Scenario:
     return step.scenario
 
 
-def resume(root: Path, budget: float | None = None, showing: Showing | None = None) -> None:
+def resume(root: Path, budget: float | None = None, command_output: Showing | None = None) -> None:
     """Go on with a run, for so many seconds at most, and print what came out."""
     from fleetledger.simulator.run.budget import Budget  # noqa: PLC0415 - as below
     from fleetledger.simulator.run.folder import RunFolder  # noqa: PLC0415
@@ -83,18 +83,18 @@ def resume(root: Path, budget: float | None = None, showing: Showing | None = No
 
     console = console_for_people()
     stored = load_scenario(str(RunFolder.open(root).scenario), ())
-    with _shown(console, stored, showing) as shown:
+    with _shown(console, stored, command_output) as shown:
         results = resume_run(root, console, shown.make_engine, Budget(budget))
         _print_end(console, results, root)
         shown.stay()
 
 
-def _shown(console: Console, scenario: Scenario, showing: Showing | None) -> RunDashboard:
+def _shown(console: Console, scenario: Scenario, command_output: Showing | None) -> RunDashboard:
     from fleetledger.simulator.run.run_dashboard import RunDashboard  # noqa: PLC0415 - as above
 
     shown = RunDashboard(console, scenario)
-    if showing is not None:
-        shown.start(showing.port)
+    if command_output is not None:
+        shown.start(command_output.port)
     return shown
 
 
@@ -143,7 +143,7 @@ def list_shipped(*, as_json: bool = False) -> None:
     """Print the scenarios that ship."""
     from fleetledger.simulator.scenario.scenario_list import ScenariosReport, shipped_rows  # noqa: PLC0415
 
-    showing.show(ScenariosReport(scenarios=tuple(shipped_rows())), as_json=as_json)
+    command_output.show(ScenariosReport(scenarios=tuple(shipped_rows())), as_json=as_json)
 
 
 def show(name: str) -> None:
@@ -183,7 +183,7 @@ def list_studies(*, as_json: bool = False) -> None:
     """Print the studies that ship."""
     from fleetledger.simulator.scenario.scenario_list import StudiesReport, study_rows  # noqa: PLC0415
 
-    showing.show(StudiesReport(studies=tuple(study_rows())), as_json=as_json)
+    command_output.show(StudiesReport(studies=tuple(study_rows())), as_json=as_json)
 
 
 def resume_sweep(folder: Path, beside: Beside) -> None:

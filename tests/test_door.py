@@ -12,7 +12,7 @@ import typer
 
 from fleetledger import command_line
 from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.pip_command import pip_install
 from tests.rooms import ROOMS
 
 ROOT = Path(__file__).parents[1]

@@ -32,11 +32,11 @@ from fleetledger.schemas.offers import (
     Section,
 )
 from fleetledger.schemas.values import Digest
-from fleetledger.transport.elsewhere import BlockSourceElsewhere, OpenElsewhere
+from fleetledger.transport.alternative_source import BlockSourceElsewhere, OpenElsewhere
 from fleetledger.transport.errors import BlockError, FullDiskError, StalledError
+from fleetledger.transport.missing_blocks import Wanted
 from fleetledger.transport.pacing import Pacer
 from fleetledger.transport.part_file import PartFile, file_digest
-from fleetledger.transport.wanted import Wanted
 
 log = logging.getLogger("transport.blocks")
 

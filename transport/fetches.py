@@ -21,11 +21,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
 from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.transport.alternative_source import OpenElsewhere
 from fleetledger.transport.block_receiver import BlockReceiver, FetchedFile
-from fleetledger.transport.elsewhere import OpenElsewhere
 from fleetledger.transport.errors import BlockError, NotWantedError, StalledError
 
 _MAX_ACTIVE = 32

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import urljoin
 
 from fleetledger.schemas.offers import Offer
-from fleetledger.transport.elsewhere import HttpsRules
+from fleetledger.transport.alternative_source import HttpsRules
 from fleetledger.transport.errors import BlockError
 
 ANSWER_SECONDS = 10.0

@@ -38,7 +38,7 @@ from fleetledger.transport.errors import (
 )
 from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
 from fleetledger.transport.mqtt_settings import MqttSettings
-from fleetledger.transport.pending import PendingBytes
+from fleetledger.transport.pending_bytes import PendingBytes
 from fleetledger.transport.tls_failures import explain_handshake, hint_for_closing
 
 log = logging.getLogger("transport.mqtt")

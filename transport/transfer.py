@@ -22,11 +22,11 @@ from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.transport.alternative_source import BlockSourceElsewhere, HttpsRules
 from fleetledger.transport.block_replies import BlockReplies
 from fleetledger.transport.block_source import BlockSource
 from fleetledger.transport.block_wire import BlockWire
 from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
-from fleetledger.transport.elsewhere import BlockSourceElsewhere, HttpsRules
 from fleetledger.transport.errors import BlockError, ThreadEndedError, TlsError, TransportError
 from fleetledger.transport.fetches import Fetch, Fetches
 from fleetledger.transport.interface import (

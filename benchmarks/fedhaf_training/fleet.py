@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import FIXED, ComposedLoss, Weighted
 from fleetledger.learning.losses.terms import (
     CrossEntropy,
     Divergence,

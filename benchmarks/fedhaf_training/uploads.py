@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.travelling import travelling_bytes
-from fleetledger.learning.losses.composing import FIXED
+from fleetledger.learning.losses.composition import FIXED
 from fleetledger.learning.networks.conversion import to_arrays
 from fleetledger.learning.networks.plan import is_buffer
 from fleetledger.learning.training.work import Trained, Work

@@ -30,9 +30,9 @@ from fleetledger.export.golden import build_golden, read_golden
 from fleetledger.export.head import build_head, head_scores
 from fleetledger.export.preprocessing_file import load_preprocessing
 from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.variants.feature_distance import VariantFeatures, features_of, strays
 from fleetledger.export.variants.gate import HeadToJudge, VariantFile, judge
-from fleetledger.export.variants.making import made_variants
-from fleetledger.export.variants.measuring import VariantFeatures, features_of, strays
+from fleetledger.export.variants.variant_maker import made_variants
 from fleetledger.learning.numerics.preprocessing import preprocess
 from fleetledger.learning.numerics.ridge import solve_ridge
 from fleetledger.methods.stsa.coordinator import COORDINATOR

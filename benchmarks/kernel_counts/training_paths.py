@@ -17,7 +17,7 @@ from benchmarks.kernel_counts.accelerator import CountedGraphs
 from benchmarks.lga_training.works import assignment, works
 from benchmarks.segmentation_training.lesson import build_work
 from benchmarks.segmentation_training.plans import Plan
-from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import FIXED, ComposedLoss, Weighted
 from fleetledger.learning.losses.terms import CrossEntropy
 from fleetledger.learning.networks.conversion import to_tensors
 from fleetledger.learning.networks.mlp import Mlp

@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.segmentation_training.plans import NEW_CLASSES, OLD_CLASSES, Plan
 from fleetledger.learning.losses.segmentation import presets
-from fleetledger.learning.losses.segmentation.composing import DenseLoss
+from fleetledger.learning.losses.segmentation.composition import DenseLoss
 from fleetledger.learning.losses.segmentation.thresholds import accepted_share, adaptive_thresholds
 from fleetledger.learning.networks.conversion import to_tensors
 from fleetledger.learning.networks.inference import Inference

@@ -18,8 +18,8 @@ from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.trust.key_files import read_key
 from fleetledger.schemas import bundle_installer
 from fleetledger.schemas.bundle_installer import InstallerError
-from fleetledger.schemas.counted import count_of
-from fleetledger.schemas.showing import AsJson
+from fleetledger.schemas.command_output import AsJson
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.systemd_units import PROGRAM
 
 app = typer.Typer(no_args_is_help=True, help="Bundles: make, verify, install without a network.")

@@ -12,7 +12,7 @@ from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.reports.reports import ClassesReport
 from fleetledger.coordinator.topics.classes import views as class_views
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
-from fleetledger.schemas.showing import AsJson, show
+from fleetledger.schemas.command_output import AsJson, show
 from fleetledger.schemas.values import ClassName
 
 app = typer.Typer(no_args_is_help=True, help="Names of classes: one index each, once.")

@@ -20,9 +20,9 @@ from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.commands import PinDevices, PushModel
 from fleetledger.coordinator.trust.release_key import waits_for_key
-from fleetledger.schemas import showing
+from fleetledger.schemas import command_output
+from fleetledger.schemas.command_output import ActionReport
 from fleetledger.schemas.console import console_for_people
-from fleetledger.schemas.showing import ActionReport
 from fleetledger.schemas.shown_commands import with_homes
 from fleetledger.schemas.values import ClassName, DeviceId
 
@@ -63,7 +63,7 @@ def command(
 
 def show_action(report: ActionReport, *, as_json: bool) -> None:
     """Print what was done; raise `CommandError` with what was refused."""
-    showing.show_action(report, say, as_json=as_json)
+    command_output.show_action(report, say, as_json=as_json)
     if report.refused:
         raise CommandError("; ".join(report.refused))
 

@@ -34,9 +34,9 @@ from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.rounds.commands import ResumeRounds
 from fleetledger.coordinator.topics.stages import views as stage_views
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.schemas.command_output import AsJson, show
 from fleetledger.schemas.log_lines import LogFormat, LogLevel
 from fleetledger.schemas.log_options import FormatOption, LevelOption
-from fleetledger.schemas.showing import AsJson, show
 from fleetledger.schemas.shown_commands import PROGRAM
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.transport.mqtt_settings import read_host

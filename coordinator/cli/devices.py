@@ -28,8 +28,8 @@ from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.commands import RetireDevice, TagDevices
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.commands import PinDevices
-from fleetledger.schemas import showing
-from fleetledger.schemas.showing import AsJson
+from fleetledger.schemas import command_output
+from fleetledger.schemas.command_output import AsJson
 from fleetledger.schemas.tags import TagName, TagValue
 from fleetledger.schemas.values import DeviceId
 
@@ -48,7 +48,7 @@ def list_devices(tag: Tagged = None, home: Home = HOME, as_json: AsJson = False)
         devices=tuple(map(ListedDevice.of, fleet.devices)),
         retired=fleet.retired if choice.is_open else (),
     )
-    showing.show(report, as_json=as_json)
+    command_output.show(report, as_json=as_json)
 
 
 @app.command()
@@ -70,7 +70,7 @@ def show(
         raise CommandError(
             f"device: {device!r} is not admitted; `fleetledger device list` names those that are"
         )
-    showing.show(DeviceReport(device=found), as_json=as_json)
+    command_output.show(DeviceReport(device=found), as_json=as_json)
 
 
 @app.command()

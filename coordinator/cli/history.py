@@ -21,11 +21,17 @@ from fleetledger.coordinator.reports.reports import ReplayedResult, ReplayReport
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.contributions.commands import CountIn, RetractContributions
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
+from fleetledger.schemas.command_output import AsJson, stop
+from fleetledger.schemas.command_report import (
+    OutputForm,
+    as_tsv,
+    output_form,
+    tsv_columns,
+    write_plain,
+)
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.exit_codes import ExitCode
 from fleetledger.schemas.message import explain
-from fleetledger.schemas.showing import AsJson, stop
-from fleetledger.schemas.shown import OutputForm, as_tsv, output_form, tsv_columns, write_plain
 from fleetledger.schemas.values import DeviceId
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from fleetledger.coordinator.provisioning.broker_access import close_access, ope
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.commands import SettleTwins
 from fleetledger.coordinator.topics.keys.commands import RevokeKey
-from fleetledger.schemas import showing
-from fleetledger.schemas.counted import count_of
-from fleetledger.schemas.showing import ActionReport, AsJson
+from fleetledger.schemas import command_output
+from fleetledger.schemas.command_output import ActionReport, AsJson
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import BootId, DeviceId
 
 Device = Annotated[
@@ -43,7 +43,7 @@ def enrol(
         "On the device: `fleetledger agent enrol` (it asks for the line), then start the agent.",
     )
     report = ActionReport(said=said, entries=invited.entries, secret=invited.token.text)
-    showing.show_action(report, partial(say, as_json=True), as_json=as_json)
+    command_output.show_action(report, partial(say, as_json=True), as_json=as_json)
 
 
 def revoke(

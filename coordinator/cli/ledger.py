@@ -51,16 +51,16 @@ from fleetledger.coordinator.reports.sentences import SENTENCES
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
-from fleetledger.schemas import showing
+from fleetledger.schemas import command_output
+from fleetledger.schemas.command_output import AsJson, show_report, stop
+from fleetledger.schemas.command_report import OutputForm, as_tsv, output_form
+from fleetledger.schemas.command_report import as_json as as_json_text
 from fleetledger.schemas.console import console_for_people
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import ProofError, SchemaError
 from fleetledger.schemas.exit_codes import ExitCode
 from fleetledger.schemas.keys import VerifyKey, read_verify_key
 from fleetledger.schemas.settings_file import SettingsError
-from fleetledger.schemas.showing import AsJson, show_report, stop
-from fleetledger.schemas.shown import OutputForm, as_tsv, output_form
-from fleetledger.schemas.shown import as_json as as_json_text
 from fleetledger.schemas.times import iso_time
 from fleetledger.schemas.values import FleetId
 
@@ -243,7 +243,7 @@ def audit(
         report = _audited(exported, FleetId(fleet), read_verify_key(key))
     except (AuditError, SchemaError) as error:
         stop(f"does not hold: {error}", ExitCode.FAILED)
-    showing.show(report, as_json=as_json)
+    command_output.show(report, as_json=as_json)
 
 
 def _audited(exported: str, fleet: FleetId, key: VerifyKey) -> AuditReport:

@@ -43,9 +43,9 @@ from fleetledger.coordinator.topics.rounds.commands import AdaptModel
 from fleetledger.coordinator.trust.offline_releases import signed_version
 from fleetledger.coordinator.trust.release_key import waits_for_key
 from fleetledger.export.output_file import check_place
-from fleetledger.schemas import showing
+from fleetledger.schemas import command_output
+from fleetledger.schemas.command_output import AsJson
 from fleetledger.schemas.models import Answers, Gives
-from fleetledger.schemas.showing import AsJson
 
 app = typer.Typer(no_args_is_help=True, help="Models: list, show, push out, hold, take back.")
 
@@ -68,7 +68,7 @@ def list_models(home: Home = HOME, as_json: AsJson = False) -> None:
         held=known.held,
         canaries=known.canaries,
     )
-    showing.show(report, as_json=as_json)
+    command_output.show(report, as_json=as_json)
 
 
 @app.command()
@@ -78,7 +78,7 @@ def show(version: Version, home: Home = HOME, as_json: AsJson = False) -> None:
         report = model_queries.model_facts(state_of(ledger).models, version)
         wait = version_wait(ledger, read_live(home), time.time_ns(), version)
     told = {"wait": None if wait is None else wait.sentence}
-    showing.show(report.model_copy(update=told), as_json=as_json)
+    command_output.show(report.model_copy(update=told), as_json=as_json)
 
 
 @app.command()

@@ -41,10 +41,10 @@ from fleetledger.coordinator.topics.rollouts.commands import (
 from fleetledger.coordinator.topics.rollouts.verdict_check import verify_rollout
 from fleetledger.coordinator.trust.offline_releases import signed_group
 from fleetledger.coordinator.trust.release_key import waits_for_key
-from fleetledger.schemas import showing
-from fleetledger.schemas.counted import agree
+from fleetledger.schemas import command_output
+from fleetledger.schemas.command_output import AsJson, show_report
+from fleetledger.schemas.count_words import agree
 from fleetledger.schemas.exit_codes import ExitCode
-from fleetledger.schemas.showing import AsJson, show_report
 
 app = typer.Typer(
     no_args_is_help=True, help="Rollouts: plan, start, watch, pause, take back, verify."
@@ -109,12 +109,12 @@ def plan(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         found = preview(ledger, version, chosen, online, now_ns, unsigned=waits_for_key(home))
     if not dry_run:
         if start and not as_json:
-            showing.draw(found)
+            command_output.draw(found)
         _sure(f"Start rollout {found.rollout}?", yes=yes or not start)
         answer = carried_out(home, PlanRollout(version=version, plan=chosen, start=start))
         told = {"planned": True, "answer": answer.text, "entries": answer.entries}
         found = found.model_copy(update=told)
-    show_report(found, _answered if start and not dry_run else showing.draw, as_json=as_json)
+    show_report(found, _answered if start and not dry_run else command_output.draw, as_json=as_json)
 
 
 def _answered(found: RolloutPreview) -> None:
@@ -126,7 +126,7 @@ def list_rollouts(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every rollout, newest first: how it stands, and on how many devices."""
     with ledger_of(home) as ledger:
         report = RolloutsReport(rollouts=tuple(summaries(ledger, time.time_ns(), limit=1000)))
-    showing.show(report, as_json=as_json)
+    command_output.show(report, as_json=as_json)
 
 
 @app.command()
@@ -142,7 +142,7 @@ def show(
     with ledger_of(home) as ledger, ledger.snapshot():
         report = one_rollout(ledger, number, time.time_ns())
     shown = RolloutByDevices(**dict(report)) if devices else report
-    showing.show(shown, as_json=as_json)
+    command_output.show(shown, as_json=as_json)
 
 
 @app.command()
@@ -238,7 +238,7 @@ def verify(
     """Make every verdict of a rollout again from the entries it names; it only reads."""
     with _entries_of(ledger, home) as entries:
         report = verify_rollout(entries, number)
-    showing.show(report, as_json=as_json)
+    command_output.show(report, as_json=as_json)
     if not report.equal:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -260,7 +260,7 @@ def _act(home: Path, number: int, body: Command, *, as_json: bool) -> None:
     with ledger_of(home) as ledger:
         rollout = one_rollout(ledger, number, time.time_ns()).rollout
     report = RolloutAnswer(said=answer.text, entries=answer.entries, rollout=rollout)
-    showing.show(report, as_json=as_json)
+    command_output.show(report, as_json=as_json)
 
 
 def _end(home: Path, number: int, body: EndRollout, *, yes: bool, as_json: bool) -> None:

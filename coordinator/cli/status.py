@@ -22,9 +22,9 @@ from fleetledger.coordinator.reports.needs import at_home
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
+from fleetledger.schemas.command_output import AsJson, show
 from fleetledger.schemas.console import console_for_people
 from fleetledger.schemas.exit_codes import ExitCode
-from fleetledger.schemas.showing import AsJson, show
 from fleetledger.schemas.tables import drawn
 
 Watch = Annotated[

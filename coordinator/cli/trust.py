@@ -34,10 +34,10 @@ from fleetledger.coordinator.trust.root_drafts import (
     without_key,
     write_root,
 )
-from fleetledger.schemas import showing
+from fleetledger.schemas import command_output
+from fleetledger.schemas.command_output import ActionReport, AsJson
 from fleetledger.schemas.keys import KeyName, VerifyKey, read_verify_key
 from fleetledger.schemas.roots import RootDocument, SignedRoot
-from fleetledger.schemas.showing import ActionReport, AsJson
 
 _SHOWN = 10
 """Releases that `trust show` lists, the newest ones."""
@@ -149,7 +149,7 @@ def show(
         found = found.model_copy(update=described(root, _former_of(root, former)))
     if found.published:
         found = found.model_copy(update=_released(home))
-    showing.show(found, as_json=as_json)
+    command_output.show(found, as_json=as_json)
 
 
 def _released(home: Path) -> dict[str, object]:

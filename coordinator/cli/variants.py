@@ -11,7 +11,7 @@ from fleetledger.coordinator.cli.common import command, say
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.topics.lineages.commands import MakeVariants
-from fleetledger.schemas.showing import AsJson
+from fleetledger.schemas.command_output import AsJson
 from fleetledger.schemas.variants import VARIANT_NAMES, VariantName
 
 

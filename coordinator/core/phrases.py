@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fleetledger.schemas import counted
+from fleetledger.schemas import count_words
 from fleetledger.schemas.offers import Offer
 
 _NAMED = 10
@@ -18,7 +18,7 @@ _DIGITS = re.compile(r"([0-9]+)")
 
 def count_of(number: int, one: str = "device", many: str = "") -> str:
     """Return a number with its word: `1 device`, `1,204 devices`."""
-    return counted.count_of(number, one, many)
+    return count_words.count_of(number, one, many)
 
 
 def some(items: Iterable[object]) -> str:

@@ -37,7 +37,7 @@ from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import load
 from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.installed import installed_version
+from fleetledger.schemas.installed_version import installed_version
 from fleetledger.transport.pages.answers import TITLES, PageProblem, wants_json
 from fleetledger.transport.pages.doors import Doors
 from fleetledger.transport.pages.guard import LOOPBACK_HOSTS, Guard

@@ -29,12 +29,12 @@ from fleetledger.coordinator.dashboard.program import DEFAULT_PORT
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.installed import installed_version
+from fleetledger.schemas.installed_version import installed_version
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.errors import ListenError
 from fleetledger.transport.pages.doors import Doors
 from fleetledger.transport.pages.people import Person, Role, own_name
-from fleetledger.transport.pages.serving import ListenAddress, link_of, listen, server_of
+from fleetledger.transport.pages.server import ListenAddress, link_of, listen, server_of
 
 _LOOK_SECONDS = 0.2
 

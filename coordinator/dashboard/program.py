@@ -9,7 +9,7 @@ from pathlib import Path
 from fleetledger.coordinator.dashboard.app import make_app
 from fleetledger.transport.pages.doors import Doors
 from fleetledger.transport.pages.people import Person, Role
-from fleetledger.transport.pages.serving import IN_CLEAR, ListenAddress, link_of, listen, server_of
+from fleetledger.transport.pages.server import IN_CLEAR, ListenAddress, link_of, listen, server_of
 
 DEFAULT_PORT = 8787
 

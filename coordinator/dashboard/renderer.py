@@ -32,8 +32,8 @@ from fleetledger.coordinator.dashboard.parts.time_plots import (
 from fleetledger.coordinator.dashboard.parts.version_plot import version_plot
 from fleetledger.schemas.shown_commands import command_at
 from fleetledger.transport.pages import words
-from fleetledger.transport.pages.drawing import PageTemplates
 from fleetledger.transport.pages.people import Person
+from fleetledger.transport.pages.renderer import PageTemplates
 
 _COMMAND = re.compile(
     r'(`|<code class="command" tabindex="0">|<code class="said">)(fleetledger [^`<]+)'

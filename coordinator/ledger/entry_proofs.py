@@ -12,7 +12,7 @@ from fleetledger.coordinator.errors import AuditError, EntryError
 from fleetledger.coordinator.ledger.entries import Entry, read_canonical
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.schemas.canonical import parse_json
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.message import explain

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.problems import OpenProblem
 from fleetledger.schemas.times import iso_time

@@ -18,12 +18,12 @@ from fleetledger.coordinator.ledger import schema
 from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
 from fleetledger.coordinator.ledger.nodes import StoredNodes
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.proofs.consistency import ConsistencyProof
 from fleetledger.schemas.proofs.inclusion import InclusionProof
-from fleetledger.schemas.proofs.making import consistency_proof, inclusion_proof, root_at
 from fleetledger.schemas.proofs.tree import EMPTY_ROOT, HASH_BYTES
+from fleetledger.schemas.proofs.tree_proofs import consistency_proof, inclusion_proof, root_at
 from fleetledger.schemas.values import Digest
 
 _PAGE = 512

@@ -27,7 +27,7 @@ from fleetledger.coordinator.ledger.folder_store import (
     write_durably,
 )
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import SignatureError, shorten
 from fleetledger.schemas.keys import SigningKey
 from fleetledger.schemas.message import Strict, explain

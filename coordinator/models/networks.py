@@ -43,8 +43,8 @@ from fleetledger.learning.networks.segmentation.network import SegmentationNetwo
 from fleetledger.methods.network_weights import Arrays
 from fleetledger.methods.registry import descriptor, training_coordinator
 from fleetledger.methods.training_sides import AnyTrainingAssignment
-from fleetledger.schemas.installing import pip_install
 from fleetledger.schemas.models import AnyPreprocessing, of_pictures
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.tensors import encode_tensors
 from fleetledger.schemas.values import ClassName
 

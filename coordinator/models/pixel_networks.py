@@ -12,8 +12,8 @@ from fleetledger.export.runtime import LoadedModel
 from fleetledger.export.segmentation import export_segmentation
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.methods.network_weights import Arrays
-from fleetledger.schemas.installing import pip_install
 from fleetledger.schemas.models import AnyPreprocessing, Preprocessing
+from fleetledger.schemas.pip_command import pip_install
 
 
 def check_pixels(

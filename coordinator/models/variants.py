@@ -23,6 +23,7 @@ from fleetledger.export.golden import read_golden
 from fleetledger.export.package import LineageVariants
 from fleetledger.export.runtime import describe_runtime
 from fleetledger.export.variants.calibration import read_images
+from fleetledger.export.variants.feature_distance import VariantFeatures, features_of, strays
 from fleetledger.export.variants.gate import (
     NO_VARIANTS,
     HeadToJudge,
@@ -31,9 +32,8 @@ from fleetledger.export.variants.gate import (
     judge,
     told,
 )
-from fleetledger.export.variants.making import made_variants
-from fleetledger.export.variants.measuring import VariantFeatures, features_of, strays
-from fleetledger.schemas.counted import count_of
+from fleetledger.export.variants.variant_maker import made_variants
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.models import Manifest
 from fleetledger.schemas.values import Digest

@@ -55,7 +55,7 @@ from fleetledger.coordinator.program.traffic_meters import TrafficMeters
 from fleetledger.coordinator.program.watch import Look, ServingWatch
 from fleetledger.coordinator.program.workers.connection import CheckedMessage
 from fleetledger.coordinator.trust.invitations import Invitations
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.envelope import Sender, encode
 from fleetledger.schemas.errors import EnvelopeError, SchemaError
 from fleetledger.schemas.log_lines import about

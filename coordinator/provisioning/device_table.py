@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleetledger.coordinator.errors import ProvisionError
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import FleetledgerError, shorten
 from fleetledger.schemas.tags import MAX_TAGS, TagName, TagValue
 from fleetledger.schemas.user_text import decode_text

@@ -29,9 +29,9 @@ from fleetledger.coordinator.proxy.shell import ProxyParts, ProxyProgram
 from fleetledger.coordinator.proxy.store import ProxyStore
 from fleetledger.schemas.envelope import PROXY, Sender
 from fleetledger.schemas.home_identity import remember
-from fleetledger.schemas.installing import pip_install
 from fleetledger.schemas.log_lines import LogFormat, LogLevel, about
 from fleetledger.schemas.log_setup import logging_on
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.private_file import keep_private
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId

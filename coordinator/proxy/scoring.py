@@ -18,7 +18,7 @@ from fleetledger.learning.errors import LearningError
 from fleetledger.methods.errors import ContributionError
 from fleetledger.methods.network_weights import decode_weights
 from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.proxy import ScoringOrder
 

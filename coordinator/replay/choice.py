@@ -13,7 +13,7 @@ from fleetledger.coordinator.replay.recipes import (
     TakenRecipe,
     recipes,
 )
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 
 
 def everything(ledger: LedgerReader, until: int | None = None) -> list[Recipe]:

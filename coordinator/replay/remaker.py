@@ -36,8 +36,8 @@ from fleetledger.learning.errors import LearningError
 from fleetledger.methods.registry import training_coordinator
 from fleetledger.methods.solved_heads import decode_head
 from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.installing import pip_install
 from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.values import Digest
 
 

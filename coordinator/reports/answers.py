@@ -17,8 +17,8 @@ from fleetledger.coordinator.reports.waits import Wait
 from fleetledger.coordinator.topics.devices.choice import told_tags
 from fleetledger.coordinator.topics.models.queries import HELD
 from fleetledger.coordinator.topics.releases.views import WaitingPush
+from fleetledger.schemas.command_report import Column, Report
 from fleetledger.schemas.message import Strict
-from fleetledger.schemas.shown import Column, Report
 from fleetledger.schemas.times import IsoTime, clock_time, iso_time
 from fleetledger.schemas.wire import WireRange
 from fleetledger.transport.brokers.log_watch import PasswordMisuse

@@ -19,7 +19,7 @@ from fleetledger.coordinator.topics.models.queries import (
     told_canaries,
 )
 from fleetledger.coordinator.topics.rollouts.membership import DeviceStage
-from fleetledger.schemas.counted import agree
+from fleetledger.schemas.count_words import agree
 
 EVERYBODY = DeviceChoice()
 _RUNS: tuple[DeviceStage, ...] = ("switched", "settled")

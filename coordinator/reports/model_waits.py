@@ -8,7 +8,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot, serves
 from fleetledger.coordinator.reports.rollouts.lookup import active_rollout
 from fleetledger.coordinator.reports.waits import Wait
-from fleetledger.schemas.counted import agree
+from fleetledger.schemas.count_words import agree
 from fleetledger.schemas.times import clock_time
 
 

@@ -19,8 +19,8 @@ from fleetledger.coordinator.topics.models.queries import HELD, ListedModel, tol
 from fleetledger.coordinator.topics.proxy.views import OldModelRow
 from fleetledger.coordinator.topics.rounds.views import DeclinedRow, RoundRow
 from fleetledger.coordinator.topics.stages.views import ReportRow, StageRow
+from fleetledger.schemas.command_report import Column, Report
 from fleetledger.schemas.message import Strict
-from fleetledger.schemas.shown import Column, Report
 from fleetledger.schemas.times import IsoTime, iso_time
 from fleetledger.schemas.wire import WireRange
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from fleetledger.coordinator.errors import TrustError
 from fleetledger.coordinator.trust.key_files import read_key
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.message import explain

@@ -19,7 +19,7 @@ from fleetledger.device_agent.core.standing_problems import UNANSWERED, left_out
 from fleetledger.device_agent.errors import CandidateError, ModelError
 from fleetledger.device_agent.inference.installed_model import Inputs
 from fleetledger.learning.errors import FeatureError, NotFiniteError
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import ClassName
 
 LEAST_RUNS = 30

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleetledger.schemas.contributions import Contribution, PartKey
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 
 
 @dataclass(frozen=True)

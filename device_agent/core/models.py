@@ -41,7 +41,7 @@ from fleetledger.device_agent.core.requests import (
 )
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
 from fleetledger.schemas.contributions import Contribution
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.models import DesiredModel, ModelStatus
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.proxy import PrototypeGradients

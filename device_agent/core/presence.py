@@ -23,7 +23,7 @@ from fleetledger.device_agent.core.records import Files, PresenceState, Sending,
 from fleetledger.device_agent.core.requests import ReferTo, Say, Send, SendHealth, SendHeartbeat
 from fleetledger.device_agent.core.state import AgentState
 from fleetledger.schemas.contributions import HeldPart, PartKey, held_digest
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.presence import Birth
 from fleetledger.schemas.reports import Problem
 from fleetledger.schemas.wire import WireRange

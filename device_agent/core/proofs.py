@@ -14,7 +14,7 @@ from typing import Any
 from fleetledger.device_agent.core.records import OutboxKey, OutboxMessage
 from fleetledger.device_agent.core.state import AgentState
 from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import ProofError, SchemaError
 from fleetledger.schemas.presence import SeenCheckpoint
 from fleetledger.schemas.proofs.checkpoint import Checkpoint

@@ -23,7 +23,7 @@ from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision,
 from fleetledger.device_agent.core.notices import problem, tell_happened
 from fleetledger.device_agent.core.records import OwnReports
 from fleetledger.device_agent.core.state import AgentState
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.models import DesiredModel, ModelStatus
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.variants import VariantName, VariantOffer

@@ -11,7 +11,7 @@
 - An engine counts where `built.json` names all files with their digests, and for batches as large
   as those that it was built for. Else it is as if there were none.
 - Nothing here comes from the network, and models that bring an engine along are refused
-  (`learning.onnx_files.reading`).
+  (`learning.onnx_files.file_rules`).
 
 Source: options of ONNX Runtime's TensorRT execution provider, from 1.17 on.
 """

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.pip_command import pip_install
 
 RELEASE_FILE = "etc/nv_tegra_release"
 JETPACK_6_INDEX = "https://pypi.jetson-ai-lab.io/jp6/cu126"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.health import MAX_ZONES, ThermalZone
 
 _LONGEST_NAME = 60

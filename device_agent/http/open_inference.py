@@ -17,8 +17,8 @@ from fleetledger.device_agent.inference.answers import Tensors
 from fleetledger.device_agent.inference.installed_model import Inputs
 from fleetledger.device_agent.inference.loaded import LeasedModel
 from fleetledger.learning.errors import SampleError
-from fleetledger.schemas.counted import count_of
-from fleetledger.schemas.installed import installed_version
+from fleetledger.schemas.count_words import count_of
+from fleetledger.schemas.installed_version import installed_version
 from fleetledger.schemas.models import PROBABILITIES, SCORES
 
 NAME = "active"

@@ -18,7 +18,7 @@ from fleetledger.device_agent.inference.running_model import RunningModel
 from fleetledger.schemas.private_file import write_private
 from fleetledger.schemas.settings_file import SettingsError, read_secret
 from fleetledger.transport.errors import ListenError
-from fleetledger.transport.pages.serving import ListenAddress, server_of
+from fleetledger.transport.pages.server import ListenAddress, server_of
 
 SOCKET_NAME = "model.sock"
 TOKEN_NAME = "serve.token"  # noqa: S105 - the name of its file

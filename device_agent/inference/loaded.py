@@ -33,7 +33,7 @@ from fleetledger.learning.errors import NotFiniteError, SampleError
 from fleetledger.learning.numerics.detection import DetectionRules, uncertainty
 from fleetledger.learning.numerics.entropy import softmax
 from fleetledger.learning.numerics.framing import MAX_ROWS
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.models import PROBABILITIES, SCORES, AnyPreprocessing
 

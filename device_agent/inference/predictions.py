@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from fleetledger.device_agent.inference.loaded import LeasedModel
 from fleetledger.learning.errors import SampleError
-from fleetledger.schemas.shown import Report
+from fleetledger.schemas.command_report import Report
 
 
 @dataclass(frozen=True)

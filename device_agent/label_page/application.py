@@ -29,13 +29,13 @@ from fleetledger.device_agent.label_page.page import (
     problem_of,
 )
 from fleetledger.schemas.errors import FleetledgerError, InvalidValueError
-from fleetledger.schemas.installed import installed_version
+from fleetledger.schemas.installed_version import installed_version
 from fleetledger.transport.pages.answers import TITLES, PageProblem, wants_json
 from fleetledger.transport.pages.doors import Doors
-from fleetledger.transport.pages.drawing import PageTemplates
 from fleetledger.transport.pages.guard import LOOPBACK_HOSTS, Guard
 from fleetledger.transport.pages.login import Entrance, LoginForm, LoginWords, login_routes
 from fleetledger.transport.pages.people import Person
+from fleetledger.transport.pages.renderer import PageTemplates
 
 PROGRAM = "label"
 TEMPLATES = PageTemplates("fleetledger.device_agent.label_page")

@@ -11,7 +11,7 @@ from fleetledger.device_agent.label_page.application import PROGRAM, LabelDesk, 
 from fleetledger.transport.pages import words
 from fleetledger.transport.pages.doors import Doors
 from fleetledger.transport.pages.people import Person, Role, own_name
-from fleetledger.transport.pages.serving import IN_CLEAR, ListenAddress, link_of, listen, server_of
+from fleetledger.transport.pages.server import IN_CLEAR, ListenAddress, link_of, listen, server_of
 
 Tell = Callable[[str], None]
 

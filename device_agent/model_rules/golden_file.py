@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from fleetledger.device_agent.errors import RuleError
 from fleetledger.schemas.canonical import parse_json
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import SchemaError, shorten
 
 MAX_GOLDEN_BYTES = 256 * 1024**2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fleetledger.device_agent.errors import RuleError
 from fleetledger.learning.errors import GraphFileError
-from fleetledger.learning.onnx_files.reading import OnnxFile, read_onnx_file
+from fleetledger.learning.onnx_files.file_rules import OnnxFile, read_onnx_file
 
 
 def check_onnx(path: Path, domains: frozenset[str] = frozenset()) -> OnnxFile:

@@ -8,7 +8,7 @@ from pathlib import Path
 from fleetledger.device_agent.errors import RuleError
 from fleetledger.device_agent.model_rules.golden_file import GoldenTensor, check_golden
 from fleetledger.device_agent.model_rules.onnx_file import check_onnx
-from fleetledger.learning.onnx_files.reading import OnnxFile, OnnxValue
+from fleetledger.learning.onnx_files.file_rules import OnnxFile, OnnxValue
 from fleetledger.schemas.models import (
     FEATURES,
     GOLDEN_INPUTS,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fleetledger.learning.errors import ImageError
 from fleetledger.learning.numerics.preprocessing import check_pixels, open_picture
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 
 BACKGROUND, IGNORED = 0, 255
 _DEPTH_AT = 24

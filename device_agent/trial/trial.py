@@ -33,7 +33,7 @@ from fleetledger.device_agent.trial.messages import (
 )
 from fleetledger.device_agent.trial.watched_child import ChildOutcome, TrialLimits, run_child
 from fleetledger.schemas.child_limits import child_environment
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.models import Manifest
 from fleetledger.schemas.progress import working_at

@@ -19,8 +19,8 @@ import numpy as np
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.golden import Golden
 from fleetledger.export.head import head_scores
-from fleetledger.export.variants.measuring import Floats, VariantFeatures, strays
-from fleetledger.schemas.counted import count_of
+from fleetledger.export.variants.feature_distance import Floats, VariantFeatures, strays
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.values import ClassName
 from fleetledger.schemas.variants import Variant, VariantName

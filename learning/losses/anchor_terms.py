@@ -19,7 +19,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from fleetledger.learning.errors import TrainingError
-from fleetledger.learning.losses.composing import Lesson, Step
+from fleetledger.learning.losses.composition import Lesson, Step
 from fleetledger.learning.losses.ensemble import EnsembleReduction, ensemble_distillation
 from fleetledger.learning.losses.ranking import margin_ranking
 from fleetledger.learning.losses.relation import drawn_triples, relation

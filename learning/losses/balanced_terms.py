@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fleetledger.learning.losses.binary import binary_cross_entropy, one_hot_with_old
-from fleetledger.learning.losses.composing import Lesson, Step
+from fleetledger.learning.losses.composition import Lesson, Step
 from fleetledger.learning.losses.cross_entropy import sample_cross_entropy
 from fleetledger.learning.losses.gradient_balance import (
     Activation,

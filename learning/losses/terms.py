@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from fleetledger.learning.losses.balance import feature_balance
-from fleetledger.learning.losses.composing import Lesson, Step
+from fleetledger.learning.losses.composition import Lesson, Step
 from fleetledger.learning.losses.cross_entropy import cross_entropy, cross_entropy_within_tasks
 from fleetledger.learning.losses.distillation import Direction, distillation, divergence
 from fleetledger.learning.losses.ewc import ewc_penalty

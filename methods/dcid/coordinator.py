@@ -18,12 +18,18 @@ from typing import Protocol
 
 from fleetledger.learning.networks.network import Network
 from fleetledger.methods.dcid.assignment import IMPRINT, MEANS, SHARE, DcidAssignment
-from fleetledger.methods.dcid.combining import Averaging, Ensemble, Imprinting, Measuring, Sharing
+from fleetledger.methods.dcid.coordinator_phases import (
+    Averaging,
+    Ensemble,
+    Imprinting,
+    Measuring,
+    Sharing,
+)
 from fleetledger.methods.dcid.images import Images, checked_images, encode_images
 from fleetledger.methods.dcid.model import answering, decode_general
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.network_weights import Arrays
-from fleetledger.methods.once import OncePerRound
+from fleetledger.methods.round_cache import OncePerRound
 from fleetledger.methods.training import (
     CountedUpdate,
     RoundConfig,

@@ -17,7 +17,7 @@ from fleetledger.learning.networks.pictures import Pictures
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.shared_inference import SENT, InferenceRequest
 from fleetledger.learning.training.work import Trained
-from fleetledger.methods.dcid import distilling, training
+from fleetledger.methods.dcid import distillation, training
 from fleetledger.methods.dcid.assignment import (
     DISTIL,
     IMPRINT,
@@ -73,7 +73,7 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
         if phase in (TRAIN, TRAIN_ALONE):
             return training.begin(site)
         if phase == DISTIL:
-            return distilling.begin(site)
+            return distillation.begin(site)
         if phase == MEANS:
             return begin_means(site)
         raise MethodError(f"phase: {phase!r} is none of DCID's; update the agent")
@@ -102,7 +102,7 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
     ) -> ClientUpdate:
         """Return the update; raise `MethodError` where training left the numbers."""
         if job.state.site.instruction.round.phase == DISTIL:
-            return distilling.finish(job, trained)
+            return distillation.finish(job, trained)
         return training.finish(job, trained)
 
     def measured(self, assignment: DcidAssignment, job: FitJob[SiteState]) -> ClientUpdate:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from fleetledger.learning.losses.anchor_terms import MarginRanking, Relation, Topology
 from fleetledger.learning.losses.balanced_terms import BinaryCrossEntropy, OldClassDistillation
-from fleetledger.learning.losses.composing import Term, Weighted
+from fleetledger.learning.losses.composition import Term, Weighted
 from fleetledger.learning.losses.features import less_forget_factor
 from fleetledger.learning.losses.terms import CrossEntropy, Divergence, FeatureAngle
 from fleetledger.methods.dcid.settings import LearnerName, LearnerSettings

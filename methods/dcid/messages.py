@@ -33,7 +33,7 @@ from fleetledger.methods.dcid.logits import (
 )
 from fleetledger.methods.errors import ContributionError
 from fleetledger.methods.network_weights import Arrays
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
 from fleetledger.schemas.values import Digest

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from fleetledger.learning.errors import LearningError
-from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import FIXED, ComposedLoss, Weighted
 from fleetledger.learning.losses.terms import FedMax, Proximal
 from fleetledger.learning.networks.conversion import to_arrays
 from fleetledger.learning.networks.head import WEIGHT
@@ -30,7 +30,7 @@ from fleetledger.learning.training.resident import SampleArray, samples_of
 from fleetledger.learning.training.schedules import stepped_rates
 from fleetledger.learning.training.shared_inference import SENT, InferenceRequest
 from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
-from fleetledger.methods.dcid.distilling import new_classes
+from fleetledger.methods.dcid.distillation import new_classes
 from fleetledger.methods.dcid.learners import ANCHOR, NEW, TEACHER, Learner, Session, learner_of
 from fleetledger.methods.dcid.logits import LogitFrame
 from fleetledger.methods.dcid.memory import (

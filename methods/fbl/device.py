@@ -29,11 +29,11 @@ from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Wor
 from fleetledger.methods.averaged_device import Answer, AveragedDevice
 from fleetledger.methods.device_updates import update_of
 from fleetledger.methods.fbl.assignment import FblAssignment
-from fleetledger.methods.fbl.looking import Looked, look_of, looked
 from fleetledger.methods.fbl.losses import frozen_parts, loss_of, task_of
 from fleetledger.methods.fbl.memory import Memory
 from fleetledger.methods.fbl.messages import frame_of
 from fleetledger.methods.fbl.models import old_model, sent_model
+from fleetledger.methods.fbl.novelty import Looked, look_of, looked
 from fleetledger.methods.fbl.settings import FblSettings
 from fleetledger.methods.fbl.thresholds import FindsThresholds, has_thresholds
 from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed

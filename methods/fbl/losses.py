@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from fleetledger.learning.losses.segmentation import presets
-from fleetledger.learning.losses.segmentation.composing import DenseLoss, WeightedTerm
+from fleetledger.learning.losses.segmentation.composition import DenseLoss, WeightedTerm
 from fleetledger.learning.losses.segmentation.forgetting_balance import forgetting_exponent
 from fleetledger.learning.losses.segmentation.local_pod import PodFactors
 from fleetledger.learning.losses.segmentation.parts import (

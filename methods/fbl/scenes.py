@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.training import FitInstruction, LocalData
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import ClassName
 
 IGNORED = 255

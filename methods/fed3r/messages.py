@@ -26,7 +26,7 @@ from fleetledger.methods.class_sums import ClassSums
 from fleetledger.methods.fed3r.settings import Fed3rSettings
 from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
 from fleetledger.schemas.contributions import MAX_CLASSES, MAX_PAYLOAD_BYTES
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.tensor_header import MAX_HEADER_BYTES

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from fleetledger.learning.errors import LearningError
-from fleetledger.learning.losses.composing import FIXED
+from fleetledger.learning.losses.composition import FIXED
 from fleetledger.learning.networks.head import is_of_head
 from fleetledger.learning.networks.pictures import Pictures
 from fleetledger.learning.networks.torch_layers import Tensors

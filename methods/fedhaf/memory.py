@@ -25,7 +25,7 @@ from fleetledger.methods.kept_files import (
     digests_in,
     read_kept,
 )
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.rounds import MAX_HEAD_CLASSES
 from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors

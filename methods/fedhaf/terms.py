@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import ComposedLoss, Weighted
 from fleetledger.learning.losses.prior import log_prior
 from fleetledger.learning.losses.terms import (
     CrossEntropy,
@@ -32,7 +32,7 @@ from fleetledger.methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
 from fleetledger.methods.fedhaf.exemplars import Samples
 from fleetledger.methods.fedhaf.settings import FedHafSettings
 from fleetledger.methods.training import FitInstruction
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 
 Part = Literal["all", "head", "body"]
 """What one work trains: adapter and head, the head, or the adapter, which is the network's body."""

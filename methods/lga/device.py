@@ -30,17 +30,17 @@ from fleetledger.methods.errors import MethodError
 from fleetledger.methods.lga.assignment import LgaAssignment
 from fleetledger.methods.lga.gradient_sets import encode_gradients
 from fleetledger.methods.lga.holdings import rows_by_class, training_rows
-from fleetledger.methods.lga.looking import Looked, look_of, looked
 from fleetledger.methods.lga.memory import Memory
 from fleetledger.methods.lga.messages import frame_of
 from fleetledger.methods.lga.models import old_model, sent_model
+from fleetledger.methods.lga.novelty import Looked, look_of, looked
 from fleetledger.methods.lga.prototypes import TrainedModel, gradient_sets, perturbed, prototypes_of
 from fleetledger.methods.lga.schedule import rates_of
 from fleetledger.methods.lga.settings import LgaSettings
 from fleetledger.methods.lga.terms import frozen_parts, loss_of
 from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
 from fleetledger.methods.training_sides import ObservingDevice, expect_pictures
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import ClassName

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.lga.memory import Memory
 from fleetledger.methods.training import FitInstruction, LocalData
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import ClassName
 
 

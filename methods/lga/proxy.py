@@ -36,7 +36,7 @@ from fleetledger.methods.lga.scoring import (
 )
 from fleetledger.methods.lga.slots import PAPER, SlotRules
 from fleetledger.methods.network_weights import Arrays
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.proxy import Scored, ScoredModel
 from fleetledger.schemas.values import ClassName, Digest
 

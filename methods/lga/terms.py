@@ -26,7 +26,7 @@ from fleetledger.learning.losses.balanced_terms import (
     OldClassDistillation,
     SemanticDistillation,
 )
-from fleetledger.learning.losses.composing import ComposedLoss, Term, Weighted
+from fleetledger.learning.losses.composition import ComposedLoss, Term, Weighted
 from fleetledger.learning.losses.terms import CrossEntropy, Divergence
 from fleetledger.methods.instruction_models import Model
 from fleetledger.methods.lga.assignment import LgaAssignment

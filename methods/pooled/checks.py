@@ -14,7 +14,7 @@ from fleetledger.methods.class_sums import check_size_of_sums
 from fleetledger.methods.errors import ContributionError
 from fleetledger.methods.pooled.messages import ClassFeatures, ClassMoments, Published
 from fleetledger.methods.pooled.rows import sorted_rows
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 
 
 def check_published(part: Published) -> None:

@@ -29,7 +29,7 @@ from fleetledger.methods.pooled.checks import check_published
 from fleetledger.methods.pooled.messages import PooledAssignment, Published, decode_published
 from fleetledger.methods.pooled.settings import PooledSettings
 from fleetledger.methods.statistics import StatisticsCoordinator
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.values import ClassName
 

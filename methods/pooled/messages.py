@@ -27,7 +27,7 @@ from fleetledger.methods.pooled.rows import Features
 from fleetledger.methods.pooled.settings import PooledSettings
 from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
 from fleetledger.schemas.contributions import MAX_CLASSES, MAX_PAYLOAD_BYTES
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.tensor_header import MAX_HEADER_BYTES

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import FIXED, ComposedLoss, Weighted
 from fleetledger.learning.losses.prior import log_prior
 from fleetledger.learning.losses.terms import (
     CrossEntropy,

@@ -31,7 +31,7 @@ from fleetledger.methods.stsa.kept_groups import KeptGroups, KeptPart
 from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment
 from fleetledger.methods.stsa.settings import StsaSettings
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import ClassName, Digest
 
 Floats = npt.NDArray[np.float64]

@@ -41,7 +41,7 @@ from fleetledger.methods.stsa.payload_rules import expected_tensors, payload_lim
 from fleetledger.methods.stsa.settings import Form
 from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
 from fleetledger.schemas.contributions import MAX_CLASSES
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.tensors import Expected, encode_tensors, read_tensors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.proofs.inclusion import MAX_PATH, Size

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import Field
 
 from fleetledger.schemas.canonical import parse_json
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.message import Strict

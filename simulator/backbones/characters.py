@@ -11,8 +11,8 @@ from __future__ import annotations
 import importlib.metadata
 
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.counted import count_of
-from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.count_words import count_of
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.text import TextPreprocessing
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.backbones.backbone import Backbone

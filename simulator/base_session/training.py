@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import ComposedLoss, Weighted
 from fleetledger.learning.losses.terms import CrossEntropy
 from fleetledger.learning.networks.conversion import to_arrays, to_tensors
 from fleetledger.learning.networks.network import Network

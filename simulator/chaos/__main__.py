@@ -13,7 +13,7 @@ import typer
 
 from fleetledger.schemas.console import console_for_people
 from fleetledger.schemas.exit_codes import ExitCode
-from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.simulator.chaos.runs import fast_folder
 from fleetledger.simulator.chaos.seed_runs import read_range, run_seeds, summarise
 from fleetledger.simulator.errors import ChaosError

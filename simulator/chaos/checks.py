@@ -34,7 +34,7 @@ from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.device_agent.keys import KeyRing
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.receipts import ENTRY_OF, Accepted, Receipt
 from fleetledger.schemas.values import ClassName, DeviceId, Digest

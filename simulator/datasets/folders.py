@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fleetledger.device_agent.sources.folder import SUFFIXES
-from fleetledger.schemas.counted import agree, count_of
+from fleetledger.schemas.count_words import agree, count_of
 from fleetledger.schemas.errors import InvalidValueError
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.file_digests import FileDigests

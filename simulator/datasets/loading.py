@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.simulator.datasets.digits import split_digits
 from fleetledger.simulator.datasets.grammar import speak
 from fleetledger.simulator.datasets.image_folder import load_image_folder

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.simulator.datasets.character_names import character_class
 from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.text_windows import Corpus, TextWindows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.simulator.engines.interface import Watch
 
 _EVERY = 1.0

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.errors import BackboneError
 from fleetledger.simulator.features.interface import Floats, Indices

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.simulator.datasets.segmentation.samples import MOST_CLASSES
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.npz_files import read_npz

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.schemas.counted import agree, count_of
+from fleetledger.schemas.count_words import agree, count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.plan.fleet_plan import DeviceStage
 

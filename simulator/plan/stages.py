@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.errors import PlanError
 from fleetledger.simulator.plan.order import order_classes

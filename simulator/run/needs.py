@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from fleetledger.methods.descriptor import LEARN
 from fleetledger.methods.registry import descriptor
-from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.trainer import JOINT, trainer_of

@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from fleetledger.device_agent.settings import AgentDetectionSettings
 from fleetledger.methods.registry import descriptor
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict, is_absent
 from fleetledger.simulator.scenario.backbone import BackboneSettings
 from fleetledger.simulator.scenario.rollout import RolloutSettings

@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from fleetledger.device_agent.settings import PolicySettings
 from fleetledger.methods.training import Exemplars
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.patterns import PatternSettings

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict, explain
 from fleetledger.simulator.errors import RunError, ScenarioError
 from fleetledger.simulator.run.durable import replace_file

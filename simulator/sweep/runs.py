@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.results import FILE_NAME, RunResults, summarise

@@ -238,7 +238,7 @@ def tell_version(
     with suppress(PackageNotFoundError):
         release = installed_version("fleetledger")
     if as_json:
-        from fleetledger.schemas.shown import VersionReport, write_plain
+        from fleetledger.schemas.command_report import VersionReport, write_plain
 
         write_plain(VersionReport(fleetledger=release, python=python), "json")
     else:
@@ -277,7 +277,7 @@ def _explain_missing(error: ImportError) -> str | None:
     extra = EXTRAS.get(package)
     if extra is None:
         return None
-    from fleetledger.schemas.installing import pip_install
+    from fleetledger.schemas.pip_command import pip_install
 
     text = f"this needs {package} ({error}): {pip_install(extra)}"
     if package == "onnxruntime":

@@ -16,7 +16,7 @@ from fleetledger.device_agent.report import status_lines
 from fleetledger.device_agent.slots import ModelSlots, Slot
 from fleetledger.device_agent.status import Status, is_running, read_status, write_status
 from fleetledger.schemas.exit_codes import ExitCode
-from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.values import Digest
 from tests.device_agent import models
 from tests.device_agent.scripted import write_settings

@@ -22,9 +22,9 @@ from fleetledger.export.package import (
     export_model,
 )
 from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.variants.feature_distance import VariantFeatures, features_of
 from fleetledger.export.variants.gate import VariantFile
-from fleetledger.export.variants.making import made_variants
-from fleetledger.export.variants.measuring import VariantFeatures, features_of
+from fleetledger.export.variants.variant_maker import made_variants
 from fleetledger.learning.numerics.preprocessing import preprocess
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.models import FEATURES, DesiredModel

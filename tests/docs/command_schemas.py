@@ -23,11 +23,11 @@ from fleetledger.coordinator.topics.rollouts.verdict_check import RolloutVerifyR
 from fleetledger.device_agent.doctor import DoctorReport
 from fleetledger.device_agent.inference.predictions import PredictReport
 from fleetledger.device_agent.status import Status
-from fleetledger.schemas.describing import describe_fields
+from fleetledger.schemas.command_output import ActionReport
+from fleetledger.schemas.command_report import Report, VersionReport
+from fleetledger.schemas.field_docs import describe_fields
 from fleetledger.schemas.generate import DIALECT
 from fleetledger.schemas.message import Strict
-from fleetledger.schemas.showing import ActionReport
-from fleetledger.schemas.shown import Report, VersionReport
 from fleetledger.simulator.scenario.scenario_list import ScenariosReport, StudiesReport
 
 FOLDER = Path(__file__).parents[2] / "docs" / "json"

@@ -12,7 +12,7 @@ from fleetledger.export.errors import ModelFileError
 from fleetledger.export.own_model import OwnModelRequest, own_model
 from fleetledger.export.rules import check
 from fleetledger.export.runtime import LoadedModel
-from fleetledger.learning.onnx_files import reading
+from fleetledger.learning.onnx_files import file_rules
 from fleetledger.schemas.values import ClassName
 from tests.device_agent.hostile.growing_files import GROWING_FILES
 from tests.export.networks import COLOUR, WIDTH, data, load, network, pooled, pooled_network, value
@@ -86,9 +86,9 @@ def test_no_local_functions_and_no_training_information_go_out() -> None:
 
 def test_nodes_nesting_and_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     content = data(pooled_network())
-    monkeypatch.setattr(reading, "MAX_NODES", 3)
+    monkeypatch.setattr(file_rules, "MAX_NODES", 3)
     refuse(content, "more than 3 nodes; export a smaller network")
-    monkeypatch.setattr(reading, "MAX_MODEL_BYTES", 100)
+    monkeypatch.setattr(file_rules, "MAX_MODEL_BYTES", 100)
     refuse(content, "bytes; a model has 1 to 100")
 
 

@@ -40,7 +40,7 @@ from fleetledger.device_agent.probation import Probation
 from fleetledger.device_agent.self_test import self_test
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
-from fleetledger.learning.onnx_files.reading import OnnxFile, read_onnx
+from fleetledger.learning.onnx_files.file_rules import OnnxFile, read_onnx
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.simulator.chaos.disk import Disk, Drive
 from fleetledger.simulator.chaos.volume import Volume

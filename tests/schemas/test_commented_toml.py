@@ -13,7 +13,7 @@ from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
 from fleetledger.coordinator.settings import CoordinatorSettings, load, write_new
 from fleetledger.device_agent.settings import AgentDataSettings, AgentSettings
 from fleetledger.schemas.commented_toml import commented_toml
-from fleetledger.schemas.describing import meaning_of
+from fleetledger.schemas.field_docs import meaning_of
 from fleetledger.schemas.setting_faults import model_in
 from fleetledger.transport.tls import TlsSettings
 

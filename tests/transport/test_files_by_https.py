@@ -11,9 +11,9 @@ import pytest
 
 from fleetledger.schemas.offers import Offer
 from fleetledger.transport import block_receiver, https_source
+from fleetledger.transport.alternative_source import HttpsRules
 from fleetledger.transport.block_receiver import BlockReceiver
 from fleetledger.transport.block_source import BlockSource
-from fleetledger.transport.elsewhere import HttpsRules
 from fleetledger.transport.errors import BlockError, TlsError
 from fleetledger.transport.memory import InMemoryBroker
 from fleetledger.transport.part_file import PartFile

@@ -6,8 +6,8 @@ from types import FrameType
 
 import pytest
 
+from fleetledger.transport.missing_blocks import Wanted
 from fleetledger.transport.pacing import Pacer, RequestedBlock
-from fleetledger.transport.wanted import Wanted
 
 BLOCK = 64 * 1024
 

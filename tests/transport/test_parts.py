@@ -31,7 +31,7 @@ from fleetledger.transport.interface import (
 )
 from fleetledger.transport.memory import InMemoryBroker
 from fleetledger.transport.meter import Counts, Meter, topic_class
-from fleetledger.transport.pending import PendingBytes
+from fleetledger.transport.pending_bytes import PendingBytes
 
 
 def outgoing(payload: bytes) -> OutgoingMessage:

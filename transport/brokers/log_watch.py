@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.envelope import COORDINATOR
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.access import client_id_belongs_to

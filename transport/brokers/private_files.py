@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.private_file import write_private
 from fleetledger.schemas.user_text import decode_text, lines_of
 from fleetledger.transport.errors import BrokerFilesError

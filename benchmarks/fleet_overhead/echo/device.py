@@ -10,7 +10,7 @@ import numpy as np
 from fleetledger.methods.client_updates import UpdateFrame
 from fleetledger.methods.echo.messages import EchoAssignment, frame_of
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.once import OncePerRound
+from fleetledger.methods.round_cache import OncePerRound
 from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
 from fleetledger.methods.training_sides import TrainingDevice
 

@@ -9,7 +9,7 @@ from fleetledger.coordinator.core.phrases import span
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot, serves
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict
 
 

@@ -18,7 +18,7 @@ from fleetledger.coordinator.reports.fleet import fleet_now
 from fleetledger.coordinator.reports.presence import FleetPresence, PresenceDay
 from fleetledger.coordinator.reports.stage_accuracy import StageAccuracy, stage_accuracies
 from fleetledger.coordinator.reports.version_accuracy import AccuracyByVersion, version_accuracies
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import in_words, plural
 

@@ -15,9 +15,9 @@ from fleetledger.coordinator.topics.rollouts.membership import DeviceStage
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome
 from fleetledger.coordinator.topics.rollouts.state import RolloutStage
+from fleetledger.schemas.command_report import Column, Report, ShownTable
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.rollouts import Mode
-from fleetledger.schemas.shown import Column, Report, ShownTable
 from fleetledger.schemas.times import IsoTime
 
 DEVICE_STAGES: tuple[tuple[DeviceStage, str], ...] = (

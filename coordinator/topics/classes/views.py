@@ -9,7 +9,7 @@ from typing import Annotated
 
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.schemas.shown import Column
+from fleetledger.schemas.command_report import Column
 
 
 @dataclass(frozen=True)

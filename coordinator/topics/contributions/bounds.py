@@ -36,7 +36,7 @@ from fleetledger.coordinator.topics.contributions.entries import (
 from fleetledger.coordinator.topics.contributions.state import CountedContribution, CountedParts
 from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.schemas.contributions import Contribution
-from fleetledger.schemas.counted import agree
+from fleetledger.schemas.count_words import agree
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 _Class = tuple[int, ClassName]

@@ -11,7 +11,7 @@ from fleetledger.coordinator.core.kind import (
 from fleetledger.coordinator.core.phrases import files, names_of
 from fleetledger.coordinator.topics.lineages import entries
 from fleetledger.coordinator.topics.lineages.state import LineagesState, Span
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 
 
 def _take_backbone(

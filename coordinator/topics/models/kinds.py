@@ -25,7 +25,7 @@ from fleetledger.coordinator.topics.models.stack import after_push, after_return
 from fleetledger.coordinator.topics.rounds.entries import DescentMarked
 from fleetledger.coordinator.topics.stages.entries import StageClosed
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.counted import agree
+from fleetledger.schemas.count_words import agree
 from fleetledger.schemas.values import ClassName, Digest
 
 

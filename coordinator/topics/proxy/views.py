@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
-from fleetledger.schemas.shown import Column
+from fleetledger.schemas.command_report import Column
 
 
 @dataclass(frozen=True)

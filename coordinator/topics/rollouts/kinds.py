@@ -27,7 +27,7 @@ from fleetledger.coordinator.topics.releases.entries import ReleaseSigned
 from fleetledger.coordinator.topics.rollouts import entries, state
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
 from fleetledger.coordinator.topics.stages.state import Reported
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.rollouts import (
     WHOLE,
 )

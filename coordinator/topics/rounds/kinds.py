@@ -25,7 +25,7 @@ from fleetledger.coordinator.topics.contributions.entries import (
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported, NetworkImported
 from fleetledger.coordinator.topics.rounds import entries, state
 from fleetledger.coordinator.topics.stages.entries import BOUNDS
-from fleetledger.schemas.counted import agree, count_of
+from fleetledger.schemas.count_words import agree, count_of
 from fleetledger.schemas.rounds import TRAIN
 from fleetledger.schemas.values import DeviceId
 

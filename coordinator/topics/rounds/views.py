@@ -14,7 +14,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.topics.contributions.entries import NothingReported
 from fleetledger.coordinator.topics.rounds.entries import CohortContinued, RoundOpened
 from fleetledger.coordinator.topics.rounds.state import RoundFacts, SeenInRound
-from fleetledger.schemas.shown import Column
+from fleetledger.schemas.command_report import Column
 from fleetledger.schemas.values import DeviceId
 
 _SECOND_NS = 1_000_000_000

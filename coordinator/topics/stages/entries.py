@@ -27,7 +27,7 @@ from fleetledger.coordinator.topics.stages.state import (
 )
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.reports import Uncertainty
 from fleetledger.schemas.values import ClassName, Digest
 

@@ -10,8 +10,8 @@ from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.topics.stages.entries import TransitionReported
 from fleetledger.coordinator.topics.stages.state import Stage
-from fleetledger.schemas.counted import count_of
-from fleetledger.schemas.shown import Column
+from fleetledger.schemas.command_report import Column
+from fleetledger.schemas.count_words import count_of
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fleetledger.device_agent.core.records import (
 )
 from fleetledger.learning.numerics.detection import Detector
 from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.reports import Evaluation, Transition
 from fleetledger.schemas.values import Digest
 

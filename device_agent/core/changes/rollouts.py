@@ -13,7 +13,7 @@ from fleetledger.device_agent.core.records import (
     PendingComparison,
     Settling,
 )
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.rollouts import ModelComparison
 

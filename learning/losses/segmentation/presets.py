@@ -6,7 +6,7 @@ them, with `released_first` for FBL's program.
 
 from __future__ import annotations
 
-from fleetledger.learning.losses.segmentation.composing import WeightedTerm
+from fleetledger.learning.losses.segmentation.composition import WeightedTerm
 from fleetledger.learning.losses.segmentation.parts import (
     AdaptiveLabels,
     BalancedMagnitudes,

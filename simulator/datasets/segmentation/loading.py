@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.simulator.datasets.roots import root_of
 from fleetledger.simulator.datasets.segmentation.ade20k import load_ade20k
 from fleetledger.simulator.datasets.segmentation.camvid import load_camvid

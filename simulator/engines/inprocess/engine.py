@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fleetledger.coordinator.topics.stages.commands import OpenStage
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import ClassName, DeviceId
 from fleetledger.simulator.engines.inprocess.expected_answers import ExpectedAnswers
 from fleetledger.simulator.engines.inprocess.fleet import Fleet

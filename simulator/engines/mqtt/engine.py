@@ -30,7 +30,7 @@ from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.program.command_client import carried_out
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.datasets.segmentation.tasks import shown_labels
 from fleetledger.simulator.engines.interface import Prepared, Watch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.simulator.errors import PartitionError
 from fleetledger.simulator.plan.partitions.checks import check_enough
 from fleetledger.simulator.scenario.sections import PartitionSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.segmentation.samples import SegmentedSamples
 from fleetledger.simulator.errors import PartitionError, PlanError

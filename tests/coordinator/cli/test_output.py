@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from fleetledger import command_line
 from fleetledger.coordinator.reports import reports
+from fleetledger.schemas.command_report import OUTPUT_VARIABLE, Column, Report, as_tsv, tsv_columns
 from fleetledger.schemas.message import Strict
-from fleetledger.schemas.shown import OUTPUT_VARIABLE, Column, Report, as_tsv, tsv_columns
 from fleetledger.schemas.tables import drawn
 from tests.coordinator.every_kind.facts import unpack
 from tests.docs.command_schemas import REPORTS, schema_of

@@ -22,8 +22,8 @@ from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.trust.key_files import make_key
+from fleetledger.schemas.command_report import OUTPUT_VARIABLE
 from fleetledger.schemas.rollouts import LocalHours
-from fleetledger.schemas.shown import OUTPUT_VARIABLE
 from tests.coordinator.core.harness import FLEET
 from tests.coordinator.reports.test_views import write
 from tests.coordinator.topics.releases.test_shares import ReleasedBench, key_file

@@ -29,7 +29,7 @@ from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.live.file import LiveFile
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.schemas.values import DeviceId
-from fleetledger.transport.pages.serving import ListenAddress, listen, server_of
+from fleetledger.transport.pages.server import ListenAddress, listen, server_of
 from tests.coordinator.dashboard.metrics.scraping import DEVICES, LIVE, NOW_NS
 from tests.coordinator.dashboard.served import a_fleet, browser
 

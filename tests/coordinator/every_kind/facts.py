@@ -22,9 +22,9 @@ from typer.testing import CliRunner
 
 from fleetledger.command_line import app
 from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.command_report import OUTPUT_VARIABLE
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.presence import Welcome
-from fleetledger.schemas.shown import OUTPUT_VARIABLE
 from fleetledger.transport.clock import Clock
 from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.core.round_bench import ABLE

@@ -29,8 +29,8 @@ from fleetledger.learning.networks.segmentation.registry import build_segmentati
 from fleetledger.methods.errors import ContributionError
 from fleetledger.methods.network_weights import decode_weights, encode_weights
 from fleetledger.schemas.errors import SchemaError
-from fleetledger.schemas.installing import pip_install
 from fleetledger.schemas.models import FEATURES, SCORES
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.values import ClassName, Digest
 from tests.coordinator.models.dense_rounds import SCENES, let_rounds_segment, scenes_home
 

@@ -14,7 +14,7 @@ from fleetledger.coordinator.errors import ProxyError
 from fleetledger.coordinator.proxy import program
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings, load, password_file, write_new
 from fleetledger.coordinator.settings import CoordinatorSettings
-from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.private_file import write_private
 from fleetledger.schemas.settings_file import SettingsError
 from fleetledger.schemas.values import FleetId

@@ -9,7 +9,7 @@ import pytest
 from fleetledger.device_agent import doctor
 from fleetledger.device_agent.doctor import examine
 from fleetledger.device_agent.execution.jetson import Jetson, advise, read_jetson
-from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.pip_command import pip_install
 
 ORIN = b"nvidia,p3768-0000+p3767-0000\0nvidia,p3767-0000\0nvidia,tegra234\0"
 THOR = b"nvidia,p4071-0000\0nvidia,tegra264\0"

@@ -11,7 +11,7 @@ from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.inference.installed_model import InferenceSession
 from fleetledger.device_agent.trial.trial import Trial
 from fleetledger.learning.errors import GraphFileError
-from fleetledger.learning.onnx_files.reading import read_onnx
+from fleetledger.learning.onnx_files.file_rules import read_onnx
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.transport.part_file import PartFile
 from tests.device_agent.hostile.golden_files import GOLDEN_FILES

@@ -13,7 +13,7 @@ import pytest
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.label_page.application import LabelDesk, make_app
 from fleetledger.transport.pages.people import Person, Role
-from fleetledger.transport.pages.serving import ListenAddress, link_of, listen, server_of
+from fleetledger.transport.pages.server import ListenAddress, link_of, listen, server_of
 from tests.coordinator.dashboard.chromium.browsing import (
     SIZES,
     Browsing,

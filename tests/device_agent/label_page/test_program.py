@@ -42,7 +42,7 @@ def test_without_its_extra_it_says_what_to_install(
     for name in (
         "jinja2",
         "fleetledger.device_agent.label_page.program",
-        "fleetledger.transport.pages.serving",
+        "fleetledger.transport.pages.server",
     ):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingError, match=r"\[label\]"):

@@ -9,8 +9,8 @@ import pytest
 
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.package import export_model
+from fleetledger.export.variants.feature_distance import VariantFeatures
 from fleetledger.export.variants.gate import HeadToJudge, judge, told
-from fleetledger.export.variants.measuring import VariantFeatures
 from fleetledger.schemas.models import Manifest
 from fleetledger.schemas.values import Digest
 from tests.device_agent import models, variant_models

@@ -14,7 +14,7 @@ from fleetledger.learning.losses.anchor_terms import (
 )
 from fleetledger.learning.losses.balanced_terms import OldClassDistillation
 from fleetledger.learning.losses.binary import binary_cross_entropy
-from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import FIXED, ComposedLoss, Weighted
 from fleetledger.learning.losses.ensemble import ensemble_distillation
 from fleetledger.learning.losses.ranking import margin_ranking
 from fleetledger.learning.losses.relation import drawn_triples, relation

@@ -13,7 +13,7 @@ from fleetledger.learning.losses.balanced_terms import (
     OldClassDistillation,
     SemanticDistillation,
 )
-from fleetledger.learning.losses.composing import Step
+from fleetledger.learning.losses.composition import Step
 from fleetledger.learning.losses.gradient_balance import (
     balancing_weights,
     gradient_magnitudes,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import ComposedLoss, Weighted
 from fleetledger.learning.losses.terms import CrossEntropy
 from fleetledger.learning.networks.body import Body
 from fleetledger.learning.networks.conversion import to_tensors

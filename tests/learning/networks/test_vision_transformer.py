@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fleetledger.learning.errors import NetworkError
-from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import FIXED, ComposedLoss, Weighted
 from fleetledger.learning.losses.terms import CrossEntropy
 from fleetledger.learning.networks.conversion import to_tensors
 from fleetledger.learning.networks.network import Network

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import ComposedLoss, Weighted
 from fleetledger.learning.losses.terms import CrossEntropy
 from fleetledger.learning.networks.mlp import Mlp
 from fleetledger.learning.networks.network import Network

@@ -8,7 +8,7 @@ import torch
 
 from fleetledger.learning.errors import TrainingError
 from fleetledger.learning.losses.segmentation import presets
-from fleetledger.learning.losses.segmentation.composing import DenseLoss
+from fleetledger.learning.losses.segmentation.composition import DenseLoss
 from fleetledger.learning.networks.conversion import to_tensors
 from fleetledger.learning.networks.inference import Inference
 from fleetledger.learning.networks.pictures import Pictures

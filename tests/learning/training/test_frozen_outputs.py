@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fleetledger.learning.losses import composing
-from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses import composition
+from fleetledger.learning.losses.composition import FIXED, ComposedLoss, Weighted
 from fleetledger.learning.losses.terms import CrossEntropy, Distillation, FeatureDistance
 from fleetledger.learning.networks.fixed_features import IdentityBody
 from fleetledger.learning.networks.pictures import Pictures
@@ -81,14 +81,14 @@ def test_training_is_that_which_computes_them_in_every_step(name, settings):
 
 def test_a_body_in_use_sees_each_sample_once_before_the_first_epoch(monkeypatch):
     seen = []
-    inner = composing.forward_lazily
+    inner = composition.forward_lazily
 
     def counted(network, parameters, buffers, inputs, *modes):
         if not isinstance(network.body, IdentityBody):
             seen.append(len(inputs))
         return inner(network, parameters, buffers, inputs, *modes)
 
-    monkeypatch.setattr(composing, "forward_lazily", counted)
+    monkeypatch.setattr(composition, "forward_lazily", counted)
     works = [replace(work, batching=Batching(2)) for work in first_works(SIZES[:2])]
     train(works, LOOP)
     assert sum(seen) == 2 * sum(SIZES[:2])  # by the teacher and by the body

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import ComposedLoss, Weighted
 from fleetledger.learning.losses.terms import CrossEntropy
 from fleetledger.learning.training.measures import class_means, fisher_diagonal
 from fleetledger.learning.training.settings import TrainingEngineSettings

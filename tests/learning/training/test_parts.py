@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from fleetledger.learning.errors import TrainingError
-from fleetledger.learning.losses.composing import ComposedLoss
+from fleetledger.learning.losses.composition import ComposedLoss
 from fleetledger.learning.training.engine import train
 from fleetledger.learning.training.loop import train_alone
 from fleetledger.learning.training.measures import fisher_diagonal

@@ -8,7 +8,7 @@ import torch
 
 datasets = pytest.importorskip("sklearn.datasets")
 
-from fleetledger.learning.losses.composing import ComposedLoss, Weighted  # noqa: E402
+from fleetledger.learning.losses.composition import ComposedLoss, Weighted  # noqa: E402
 from fleetledger.learning.losses.terms import CrossEntropy, Proximal  # noqa: E402
 from fleetledger.learning.networks.conversion import to_arrays, to_tensors  # noqa: E402
 from fleetledger.learning.networks.head import grow_head  # noqa: E402

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import FIXED, ComposedLoss, Weighted
 from fleetledger.learning.losses.terms import CrossEntropy, Distillation, EwcPenalty, Proximal
 from fleetledger.learning.networks.mlp import Mlp
 from fleetledger.learning.networks.network import Network

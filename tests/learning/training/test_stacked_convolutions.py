@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fleetledger.learning.errors import TrainingError
-from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Training, Weighted
+from fleetledger.learning.losses.composition import FIXED, ComposedLoss, Training, Weighted
 from fleetledger.learning.losses.terms import CrossEntropy, Distillation, EwcPenalty, Proximal
 from fleetledger.learning.networks.body import Body
 from fleetledger.learning.networks.convnet import ConvNet

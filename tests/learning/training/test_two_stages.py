@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import FIXED, ComposedLoss, Weighted
 from fleetledger.learning.losses.terms import (
     CrossEntropy,
     Divergence,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import ComposedLoss, Weighted
 from fleetledger.learning.losses.relation import drawn_triples
 from fleetledger.learning.networks.conversion import to_arrays
 from fleetledger.learning.networks.network import Network
@@ -15,7 +15,7 @@ from fleetledger.learning.training.loop import train_alone
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.work import Batch
 from fleetledger.methods.dcid.assignment import DcidAssignment
-from fleetledger.methods.dcid.distilling import (
+from fleetledger.methods.dcid.distillation import (
     Student,
     Teacher,
     distilled,

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fleetledger.methods.dcid.combining import Averaging
 from fleetledger.methods.dcid.coordinator import COORDINATOR
+from fleetledger.methods.dcid.coordinator_phases import Averaging
 from fleetledger.methods.dcid.logits import LOGITS
 from fleetledger.methods.errors import ContributionError
 from fleetledger.methods.network_weights import decode_weights

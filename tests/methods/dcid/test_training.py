@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fleetledger.learning.losses.composing import FIXED
+from fleetledger.learning.losses.composition import FIXED
 from fleetledger.learning.networks.held_rows import joined_rows
 from fleetledger.learning.training.engine import train
 from fleetledger.learning.training.loop import train_alone

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from fleetledger.learning.losses.segmentation import presets
-from fleetledger.learning.losses.segmentation.composing import WeightedTerm
+from fleetledger.learning.losses.segmentation.composition import WeightedTerm
 from fleetledger.learning.losses.segmentation.local_pod import PodFactors
 from fleetledger.learning.losses.segmentation.parts import ProbableLabels
 from fleetledger.learning.losses.segmentation.terms import LocalPod

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from fleetledger.learning.losses.composing import FIXED
+from fleetledger.learning.losses.composition import FIXED
 from fleetledger.learning.networks.conversion import to_arrays, to_tensors
 from fleetledger.learning.networks.inference import Inference
 from fleetledger.learning.training.chance import Chance

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import ComposedLoss, Weighted
 from fleetledger.learning.losses.terms import (
     CrossEntropy,
     Divergence,

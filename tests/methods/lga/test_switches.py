@@ -14,7 +14,7 @@ from fleetledger.learning.losses.balanced_terms import (
     OldClassDistillation,
     SemanticDistillation,
 )
-from fleetledger.learning.losses.composing import Weighted
+from fleetledger.learning.losses.composition import Weighted
 from fleetledger.learning.losses.terms import CrossEntropy, Divergence
 from fleetledger.learning.networks.pictures import Pictures
 from fleetledger.learning.training.work import Work

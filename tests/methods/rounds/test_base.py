@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fleetledger.learning.losses.composing import FIXED
+from fleetledger.learning.losses.composition import FIXED
 from fleetledger.learning.networks import registry
 from fleetledger.learning.networks.pictures import Pictures
 from fleetledger.learning.networks.plan import initial_arrays

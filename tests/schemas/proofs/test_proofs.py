@@ -10,8 +10,8 @@ import pytest
 from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.proofs.consistency import ConsistencyProof
 from fleetledger.schemas.proofs.inclusion import InclusionProof
-from fleetledger.schemas.proofs.making import consistency_proof, inclusion_proof, root_at
 from fleetledger.schemas.proofs.tree import leaf_hash, node_hash
+from fleetledger.schemas.proofs.tree_proofs import consistency_proof, inclusion_proof, root_at
 from fleetledger.schemas.values import Digest
 from tests.schemas.proofs import slow
 

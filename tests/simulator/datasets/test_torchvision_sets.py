@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.errors import DatasetError
 from fleetledger.simulator.scenario.sections import DataSettings

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from fleetledger.transport.pages import connections
-from fleetledger.transport.pages.serving import ListenAddress, listen, server_of
+from fleetledger.transport.pages.server import ListenAddress, listen, server_of
 
 PATIENCE = 30.0
 HALF_HEAD = b"GET /who HTTP/1.1\r\nHost: 127.0.0.1\r\nX-a: "

@@ -30,7 +30,7 @@ from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.values import BootId, DeviceId
 from fleetledger.transport.pages.doors import Doors
 from fleetledger.transport.pages.people import Person, Role
-from fleetledger.transport.pages.serving import ListenAddress, listen, server_of
+from fleetledger.transport.pages.server import ListenAddress, listen, server_of
 from tests.coordinator.dashboard.served import settled
 from tests.coordinator.reports.rollouts.stories import finished, forgetting
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fleetledger.learning.losses.segmentation import presets
-from fleetledger.learning.losses.segmentation.composing import DenseLoss, WeightedTerm
+from fleetledger.learning.losses.segmentation.composition import DenseLoss, WeightedTerm
 from fleetledger.learning.losses.segmentation.local_pod import PodFactors
 from fleetledger.learning.losses.segmentation.parts import (
     AdaptiveLabels,

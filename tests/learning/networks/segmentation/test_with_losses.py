@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fleetledger.learning.losses.segmentation import presets
-from fleetledger.learning.losses.segmentation.composing import DenseLoss
+from fleetledger.learning.losses.segmentation.composition import DenseLoss
 from fleetledger.learning.networks.conversion import to_tensors
 from fleetledger.learning.networks.segmentation.head import grow_from_background
 from fleetledger.learning.networks.segmentation.registry import build_segmentation

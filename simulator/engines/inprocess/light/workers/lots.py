@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fleetledger.methods.training import Partial, Summing
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.light.batches import Adding, Done
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources, DeviceHoldings

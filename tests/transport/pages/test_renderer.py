@@ -9,7 +9,7 @@ from jinja2 import UndefinedError
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from fleetledger.transport.pages.drawing import PageTemplates
+from fleetledger.transport.pages.renderer import PageTemplates
 
 TEMPLATES = PageTemplates("fleetledger.device_agent.label_page")
 FRAME = SimpleNamespace(place="<b>gate</b>", version="1", person=None, first_page="the images")

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from fleetledger.export.variants.halving import halved
-from fleetledger.export.variants.quantising import quantised
-from fleetledger.export.variants.splitting import split_frozen
+from fleetledger.export.variants.half_precision import halved
+from fleetledger.export.variants.quantisation import quantised
+from fleetledger.export.variants.split import split_frozen
 from fleetledger.schemas.variants import VARIANT_NAMES, VariantName
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from fleetledger.coordinator.core import phrases
-from fleetledger.schemas.counted import agree, count_of
+from fleetledger.schemas.count_words import agree, count_of
 from fleetledger.transport.pages import words
 from tests.rooms import ROOMS as ROOMS_OF_ALL
 from tests.test_architecture import ROOT
@@ -93,18 +93,18 @@ def test_no_sentence_puts_a_number_before_a_word_by_itself() -> None:
         and place not in MANY_BY_ITS_PLACE
         and not any(words in text for words in NO_NUMBERS)
     ]
-    assert not found, "use fleetledger.schemas.counted.count_of"
+    assert not found, "use fleetledger.schemas.count_words.count_of"
 
 
 def test_no_verb_of_several_follows_a_count_of_one() -> None:
     found = [f"{place}: {text}" for place, text in sentences() if COUNTED.search(text)]
-    assert not found, "use fleetledger.schemas.counted.agree"
+    assert not found, "use fleetledger.schemas.count_words.agree"
 
 
 @pytest.mark.parametrize("room", ROOMS_OF_ALL)
 def test_no_room_counts_by_itself_in_more_places(room: str) -> None:
     found = [f"{place}: {text}" for place, text in sentences((room,)) if ANY_ITSELF.search(text)]
-    assert len(found) <= LEFT[room], "use fleetledger.schemas.counted.count_of"
+    assert len(found) <= LEFT[room], "use fleetledger.schemas.count_words.count_of"
     assert len(found) == LEFT[room], f"{room} has {len(found)}: lower its figure"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from fleetledger.methods.once import OncePerRound
+from fleetledger.methods.round_cache import OncePerRound
 from fleetledger.methods.training import RoundConfig
 
 

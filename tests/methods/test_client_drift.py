@@ -7,7 +7,7 @@ import pytest
 
 from fleetledger.learning.numerics.differences import DifferenceGrid
 from fleetledger.learning.numerics.weights import WeightGrid
-from fleetledger.methods.spread import Spread
+from fleetledger.methods.client_drift import Spread
 
 SHAPES = {
     "a.weight": (300, 200),

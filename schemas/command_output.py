@@ -7,8 +7,8 @@ from typing import Annotated, NoReturn, TypeVar
 
 import typer
 
+from fleetledger.schemas.command_report import Report, output_form, write_plain
 from fleetledger.schemas.exit_codes import ExitCode
-from fleetledger.schemas.shown import Report, output_form, write_plain
 from fleetledger.schemas.shown_commands import with_homes
 
 

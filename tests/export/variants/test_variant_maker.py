@@ -15,10 +15,10 @@ from fleetledger.export.errors import ModelFileError
 from fleetledger.export.frozen import build_frozen
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.export.scaling_backbone import scaling_backbone
-from fleetledger.export.variants.making import made_variants
-from fleetledger.export.variants.measuring import strays
-from fleetledger.export.variants.quantising import FLOAT_CONVOLUTIONS
-from fleetledger.export.variants.splitting import split_frozen
+from fleetledger.export.variants.feature_distance import strays
+from fleetledger.export.variants.quantisation import FLOAT_CONVOLUTIONS
+from fleetledger.export.variants.split import split_frozen
+from fleetledger.export.variants.variant_maker import made_variants
 from fleetledger.schemas.models import FEATURES
 from fleetledger.schemas.values import Digest
 from fleetledger.schemas.variants import VARIANT_NAMES, VariantName

@@ -49,7 +49,7 @@ from fleetledger.methods.training import (
     Summing,
 )
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import Digest
 
 
@@ -252,13 +252,13 @@ class Averaging(_Phase):
             return {**mean, **{n: a for n, a in self.beginning.sent.items() if is_buffer(n)}}
         if not settings.re_estimates:
             return mean
-        from fleetledger.methods.dcid.distilling import re_estimated  # noqa: PLC0415 - needs torch
+        from fleetledger.methods.dcid.distillation import re_estimated  # noqa: PLC0415 - needs torch
 
         assert self._images is not None
         return re_estimated(self.assignment, self.config, mean, self._images)
 
     def _distilled(self, mean: Arrays, ensemble: Floats) -> tuple[Arrays, tuple[str, ...]]:
-        from fleetledger.methods.dcid.distilling import Teacher, distilled  # noqa: PLC0415 - needs torch
+        from fleetledger.methods.dcid.distillation import Teacher, distilled  # noqa: PLC0415 - needs torch
 
         assert self._images is not None
         teacher = Teacher(self._images, ensemble.astype(np.float32), self.beginning.old)

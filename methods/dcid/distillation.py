@@ -28,7 +28,7 @@ from torch import Tensor
 
 from fleetledger.learning.errors import LearningError, TrainingError
 from fleetledger.learning.losses.anchor_terms import EnsembleDistillation
-from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import ComposedLoss, Weighted
 from fleetledger.learning.networks.conversion import to_arrays, to_tensors
 from fleetledger.learning.networks.pictures import Pictures
 from fleetledger.learning.networks.running_statistics import measured_statistics
@@ -49,7 +49,7 @@ from fleetledger.methods.device_updates import update_of
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.network_weights import Arrays
 from fleetledger.methods.training import ClientUpdate, FitJob, RoundConfig
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import Digest
 
 _ENSEMBLE, _RANGE = "ensemble", "range"

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from fleetledger.schemas import installing
-from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas import pip_command
+from fleetledger.schemas.pip_command import pip_install
 
 WHEEL = "file:///srv/kit%20one/fleetledger-0.1.0-py3-none-any.whl"
 
@@ -35,11 +35,11 @@ WHEEL = "file:///srv/kit%20one/fleetledger-0.1.0-py3-none-any.whl"
 def test_an_extra_comes_from_where_the_package_came(
     origin: dict[str, object], command: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(installing, "_origin", lambda: json.dumps(origin) if origin else "")
+    monkeypatch.setattr(pip_command, "_origin", lambda: json.dumps(origin) if origin else "")
     assert pip_install("cpu", "train") == command
 
 
 def test_the_package_itself_needs_no_quotes(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(installing, "_origin", lambda: "")
+    monkeypatch.setattr(pip_command, "_origin", lambda: "")
     assert pip_install() == "pip install fleetledger"
     assert pip_install(options="--force-reinstall") == "pip install --force-reinstall fleetledger"

@@ -24,8 +24,8 @@ from typing import Any
 from fleetledger.learning.errors import GraphFileError, GraphGrowthError
 from fleetledger.learning.numerics.graph_growth import least_sizes
 from fleetledger.learning.numerics.graph_values import MAX_FOLLOWED
-from fleetledger.learning.onnx_files.kept import OnnxMessage, note_in_graph
 from fleetledger.learning.onnx_files.messages import MESSAGES, Field
+from fleetledger.learning.onnx_files.onnx_message import OnnxMessage, note_in_graph
 from fleetledger.learning.onnx_files.tensor_sizes import (
     MAX_RANK,
     check_stored,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from fleetledger.learning.losses import composing
+from fleetledger.learning.losses import composition
 from fleetledger.learning.losses.balance import feature_balance
-from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.composition import FIXED, ComposedLoss, Weighted
 from fleetledger.learning.losses.cross_entropy import cross_entropy
 from fleetledger.learning.losses.distillation import distillation, divergence
 from fleetledger.learning.losses.ewc import ewc_penalty
@@ -115,7 +115,7 @@ def test_parts_that_are_not_trained_come_from_the_frozen():
 def test_a_teacher_is_asked_once_for_all_terms(monkeypatch):
     calls = []
     monkeypatch.setattr(
-        composing, "forward_lazily", lambda *given: calls.append(given) or forward(*given)
+        composition, "forward_lazily", lambda *given: calls.append(given) or forward(*given)
     )
     terms = (Weighted(1.0, Distillation("teacher")), Weighted(1.0, FeatureAngle("teacher")))
     compute(ComposedLoss(NETWORK, terms))
