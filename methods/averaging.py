@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from fleetledger.methods.client_updates import Mean, UpdateFrame, UpdateSum
 from fleetledger.methods.network_weights import Arrays, encode_weights
-from fleetledger.methods.round_cache import OncePerRound
+from fleetledger.methods.round_cache import RoundCache
 from fleetledger.methods.training import CountedUpdate, RoundConfig, RoundOutcome, Summing
 from fleetledger.methods.training_sides import Assignment, TrainingCoordinator
 
@@ -24,7 +24,7 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
 
     def __init__(self) -> None:
         # Of the newest round: each of its updates is checked against it.
-        self._newest = OncePerRound[UpdateFrame]()
+        self._newest = RoundCache[UpdateFrame]()
 
     @abstractmethod
     def frame(self, assignment: Assignment, config: RoundConfig) -> UpdateFrame:

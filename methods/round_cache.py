@@ -1,4 +1,4 @@
-"""What every answer to a round needs and no answer changes, made once and kept while it is used."""
+"""Cache of what every answer to a round needs and no answer changes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 Made = TypeVar("Made")
 
 
-class OncePerRound(Generic[Made]):
-    """Keeps what was last made of a round, as long as the object that tells of the round lives.
+class RoundCache(Generic[Made]):
+    """Keeps what was last made of a round, while the object that describes the round lives.
 
     The same object with an equal `assignment` gets the same thing. Threads may share it: the worst
     that can happen is that something is made twice.

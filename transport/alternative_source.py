@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PRINTABLE = re.compile(r"[!-~]+")
 
 
-class BlockSourceElsewhere(Protocol):
+class AlternativeBlockSource(Protocol):
     """Brings missing blocks by another way than asking the peer for them."""
 
     @property
@@ -116,5 +116,5 @@ def _is_public(address: str) -> bool:
     return (mapped or known).is_global and not known.is_multicast
 
 
-OpenElsewhere: TypeAlias = "Callable[[Offer, Sequence[int]], BlockSourceElsewhere | None]"
+OpenAlternative: TypeAlias = "Callable[[Offer, Sequence[int]], AlternativeBlockSource | None]"
 """Begins to bring the missing blocks of an offer by another way; None where there is none."""

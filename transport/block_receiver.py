@@ -32,9 +32,9 @@ from fleetledger.schemas.offers import (
     Section,
 )
 from fleetledger.schemas.values import Digest
-from fleetledger.transport.alternative_source import BlockSourceElsewhere, OpenElsewhere
+from fleetledger.transport.alternative_source import AlternativeBlockSource, OpenAlternative
 from fleetledger.transport.errors import BlockError, FullDiskError, StalledError
-from fleetledger.transport.missing_blocks import Wanted
+from fleetledger.transport.missing_blocks import MissingBlocks
 from fleetledger.transport.pacing import Pacer
 from fleetledger.transport.part_file import PartFile, file_digest
 
@@ -93,7 +93,7 @@ class BlockReceiver:
         now: float,
         deadline: float,
         patience: float = float("inf"),
-        elsewhere: OpenElsewhere | None = None,
+        elsewhere: OpenAlternative | None = None,
     ) -> None:
         self.offer = offer
         self.outcome: FetchedFile | FailedFetch | None = None
@@ -108,10 +108,10 @@ class BlockReceiver:
         self._section: Section = "list"
         self._list = bytearray(offer.list_size)
         self._list_attempts = 0
-        self._wanted = Wanted(range(_parts(offer.list_size, offer.block_size)))
+        self._wanted = MissingBlocks(range(_parts(offer.list_size, offer.block_size)))
         self._part: PartFile | None = None
         self._open_elsewhere = elsewhere
-        self._elsewhere: BlockSourceElsewhere | None = None
+        self._elsewhere: AlternativeBlockSource | None = None
         self._elsewhere_ends = float("inf")
         """When the other way is left, unless a block comes."""
         self._halfway = now + (deadline - now) / 2
@@ -280,14 +280,14 @@ class BlockReceiver:
                 f"list_digest: the list of block hashes was wrong {_LIST_ATTEMPTS} times; the "
                 "offer is wrong, or somebody changes what is sent"
             )
-        self._wanted = Wanted(range(self._parts_of_section))
+        self._wanted = MissingBlocks(range(self._parts_of_section))
 
     def _begin_data(self) -> None:
         self._part = PartFile(self.offer, self._destination)
         self._section = "data"
         missing = [i for i, block in self._part.old_blocks() if not self._fits(i, block)]
         self.counts.resumed = self.offer.block_count - len(missing)
-        self._wanted = Wanted(missing)
+        self._wanted = MissingBlocks(missing)
 
     def _fail(self, reason: str, error: type[BlockError] = BlockError) -> None:
         self.outcome = FailedFetch(reason, error)

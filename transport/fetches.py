@@ -24,7 +24,7 @@ from pathlib import Path
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
 from fleetledger.schemas.values import DeviceId, Digest
-from fleetledger.transport.alternative_source import OpenElsewhere
+from fleetledger.transport.alternative_source import OpenAlternative
 from fleetledger.transport.block_receiver import BlockReceiver, FetchedFile
 from fleetledger.transport.errors import BlockError, NotWantedError, StalledError
 
@@ -44,7 +44,7 @@ class Fetch:
     destination: Path
     peer: DeviceId
     deadline: float
-    elsewhere: OpenElsewhere | None = None
+    elsewhere: OpenAlternative | None = None
     """Begins to bring its blocks by another way than from the peer."""
     future: Future[Path] = field(default_factory=Future)
 

@@ -9,7 +9,7 @@ from itertools import islice
 from fleetledger.transport.pacing import Pacer, RequestedBlock
 
 
-class Wanted:
+class MissingBlocks:
     """The missing blocks of one section; each is new, or asked for and not yet here.
 
     Those that were asked for are kept in the order of asking, which is that of becoming overdue:

@@ -22,7 +22,7 @@ from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId, Digest
-from fleetledger.transport.alternative_source import BlockSourceElsewhere, HttpsRules
+from fleetledger.transport.alternative_source import AlternativeBlockSource, HttpsRules
 from fleetledger.transport.block_replies import BlockReplies
 from fleetledger.transport.block_source import BlockSource
 from fleetledger.transport.block_wire import BlockWire
@@ -133,7 +133,7 @@ class BlockExchange:
         self._wire = BlockWire(topics, sender, device, clock)
         self._clock = clock
         self._may_serve = may_serve
-        self._https_sources: list[BlockSourceElsewhere] = []
+        self._https_sources: list[AlternativeBlockSource] = []
         self._https_received = 0
         """Bytes that came by HTTPS, by sources that are not among these any more."""
         self._sources: dict[Digest, BlockSource] = {}
@@ -221,7 +221,7 @@ class BlockExchange:
 
     def _begin_https(
         self, url: str, offer: Offer, missing: Sequence[int]
-    ) -> BlockSourceElsewhere | None:
+    ) -> AlternativeBlockSource | None:
         from fleetledger.transport.https_source import HttpsSource  # noqa: PLC0415 - few pay for it
 
         assert self.https is not None  # `fetch` asks

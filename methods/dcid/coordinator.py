@@ -29,7 +29,7 @@ from fleetledger.methods.dcid.images import Images, checked_images, encode_image
 from fleetledger.methods.dcid.model import answering, decode_general
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.network_weights import Arrays
-from fleetledger.methods.round_cache import OncePerRound
+from fleetledger.methods.round_cache import RoundCache
 from fleetledger.methods.training import (
     CountedUpdate,
     RoundConfig,
@@ -62,7 +62,7 @@ class DcidCoordinator(TrainingCoordinator[DcidAssignment]):
 
     def __init__(self) -> None:
         # Of the newest round: each of its updates is checked against it.
-        self._newest = OncePerRound[_Phase]()
+        self._newest = RoundCache[_Phase]()
 
     def shared_of(self, assignment: DcidAssignment, images: Images) -> bytes:
         """Return the file of public images (n, c, h, w) of an operator; raise `MethodError`."""

@@ -42,7 +42,7 @@ from fleetledger.methods.dcid.model import BEFORE, Before, Beginning
 from fleetledger.methods.device_updates import update_of
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.network_weights import Arrays
-from fleetledger.methods.round_cache import OncePerRound
+from fleetledger.methods.round_cache import RoundCache
 from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
 from fleetledger.schemas.values import ClassName
 
@@ -51,7 +51,7 @@ State = tuple[dict[str, Tensor], dict[str, Tensor]]
 
 _KEPT = 4
 """Networks of rounds that stay on an accelerator."""
-_BEGUN: OncePerRound[Beginning] = OncePerRound()
+_BEGUN: RoundCache[Beginning] = RoundCache()
 
 
 class Seen(NamedTuple):

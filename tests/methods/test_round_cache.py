@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from fleetledger.methods.round_cache import OncePerRound
+from fleetledger.methods.round_cache import RoundCache
 from fleetledger.methods.training import RoundConfig
 
 
@@ -18,7 +18,7 @@ def asked() -> RoundConfig:
 
 
 def test_it_is_made_once_for_one_round_and_equal_assignments() -> None:
-    once, round_, made = OncePerRound[Frame](), asked(), []
+    once, round_, made = RoundCache[Frame](), asked(), []
 
     def make() -> Frame:
         made.append(Frame())
@@ -30,7 +30,7 @@ def test_it_is_made_once_for_one_round_and_equal_assignments() -> None:
 
 
 def test_it_goes_with_its_round() -> None:
-    once, round_ = OncePerRound[Frame](), asked()
+    once, round_ = RoundCache[Frame](), asked()
     frame = weakref.ref(once(round_, (), Frame))
     gc.collect()
     assert frame() is not None

@@ -6,7 +6,7 @@ from types import FrameType
 
 import pytest
 
-from fleetledger.transport.missing_blocks import Wanted
+from fleetledger.transport.missing_blocks import MissingBlocks
 from fleetledger.transport.pacing import Pacer, RequestedBlock
 
 BLOCK = 64 * 1024
@@ -67,7 +67,7 @@ def test_blocks_asked_for_twice_do_not_enter_the_round_trip() -> None:
 
 
 def test_overdue_blocks_come_before_new_ones_and_within_the_window() -> None:
-    pacer, wanted = Pacer(BLOCK), Wanted(range(10))
+    pacer, wanted = Pacer(BLOCK), MissingBlocks(range(10))
 
     assert wanted.choose(pacer, 0.0, 64) == [0, 1, 2, 3]
     assert wanted.choose(pacer, 1.4, 64) == []
@@ -84,14 +84,14 @@ def test_what_is_due_at_a_time_is_asked_for_at_that_time() -> None:
     pacer = Pacer(BLOCK)
     for thousandths in range(1000, 9000):
         asked_at = thousandths / 997
-        wanted = Wanted(range(1))
+        wanted = MissingBlocks(range(1))
         assert wanted.choose(pacer, asked_at, 1) == [0]
         pacer.round_trip = thousandths / 1013
         assert wanted.choose(pacer, wanted.next_time(pacer, asked_at), 1) == [0]
 
 
 def test_in_a_narrower_window_the_next_time_is_one_at_which_something_is_asked() -> None:
-    wanted, pacer = Wanted(range(4)), Pacer(100)
+    wanted, pacer = MissingBlocks(range(4)), Pacer(100)
     assert wanted.choose(pacer, 0.0, 2) == [0, 1]
     assert wanted.choose(pacer, 1.0, 2) == [2, 3]
     pacer.rate = 1.0
@@ -102,7 +102,7 @@ def test_in_a_narrower_window_the_next_time_is_one_at_which_something_is_asked()
 
 
 def test_new_blocks_are_asked_for_several_at_a_time_and_the_last_ones_at_once() -> None:
-    pacer, wanted = Pacer(BLOCK), Wanted(range(40))
+    pacer, wanted = Pacer(BLOCK), MissingBlocks(range(40))
     pacer.rate = 16 * BLOCK / 0.25
     assert wanted.choose(pacer, 0.0, 64) == list(range(16))
     for index in range(3):
@@ -121,7 +121,7 @@ def test_new_blocks_are_asked_for_several_at_a_time_and_the_last_ones_at_once() 
 
 
 def test_a_request_smaller_than_what_is_worth_asking_for_asks_all_the_same() -> None:
-    pacer, wanted = Pacer(4096), Wanted(range(500))
+    pacer, wanted = Pacer(4096), MissingBlocks(range(500))
     pacer.rate = 1e9
     assert pacer.window == 1024
     assert wanted.choose(pacer, 0.0, 64) == list(range(64))
@@ -143,7 +143,7 @@ class CountingPacer(Pacer):
 def test_what_a_block_costs_does_not_grow_with_what_is_under_way(block_size: int) -> None:
     """The law: calls are linear in blocks, for windows of 16 blocks as for those of 1,024."""
     blocks = 2_000
-    pacer, wanted = CountingPacer(block_size), Wanted(range(blocks))
+    pacer, wanted = CountingPacer(block_size), MissingBlocks(range(blocks))
     pacer.rate = 1e9  # as many under way as may be
     under_way: deque[int] = deque()
     now, seen = 0.0, 0
@@ -167,7 +167,7 @@ def test_what_a_block_costs_does_not_grow_with_what_is_under_way(block_size: int
 
 
 def test_overdue_blocks_are_asked_for_in_the_order_in_which_they_were_before() -> None:
-    pacer, wanted = Pacer(BLOCK), Wanted(range(4))
+    pacer, wanted = Pacer(BLOCK), MissingBlocks(range(4))
     assert wanted.choose(pacer, 0.0, 2) == [0, 1]
     assert wanted.choose(pacer, 1.0, 2) == [2, 3]
     assert wanted.choose(pacer, 1.5, 1) == [0]

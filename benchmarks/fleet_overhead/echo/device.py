@@ -10,7 +10,7 @@ import numpy as np
 from fleetledger.methods.client_updates import UpdateFrame
 from fleetledger.methods.echo.messages import EchoAssignment, frame_of
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.round_cache import OncePerRound
+from fleetledger.methods.round_cache import RoundCache
 from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
 from fleetledger.methods.training_sides import TrainingDevice
 
@@ -33,7 +33,7 @@ class EchoDevice(TrainingDevice[EchoAssignment, State]):
 
     def __init__(self) -> None:
         # Of the round: devices of one process share it.
-        self._newest = OncePerRound[UpdateFrame]()
+        self._newest = RoundCache[UpdateFrame]()
 
     def begin(
         self,

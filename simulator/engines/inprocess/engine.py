@@ -11,7 +11,7 @@ from fleetledger.simulator.engines.inprocess.expected_answers import ExpectedAns
 from fleetledger.simulator.engines.inprocess.fleet import Fleet
 from fleetledger.simulator.engines.inprocess.progress import AwaitedStage, Progress
 from fleetledger.simulator.engines.inprocess.rollout import RolloutTask, roll_out
-from fleetledger.simulator.engines.inprocess.stage_closer import Closing
+from fleetledger.simulator.engines.inprocess.stage_closer import StageCloser
 from fleetledger.simulator.engines.inprocess.stage_engine import StageEngine
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.presence import delivered
@@ -122,7 +122,7 @@ class InProcessEngine(StageEngine):
         limit = world.now + engine.deadline_seconds + delay + _HOPE_SECONDS
         limit += rounds_seconds(self._scenario)
         expected = ExpectedAnswers(self._asked(stage), engine.quorum)
-        closing = Closing(self._fleet, progress, expected)
+        closing = StageCloser(self._fleet, progress, expected)
         seen = -1
 
         def done() -> bool:

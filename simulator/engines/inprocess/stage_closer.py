@@ -11,7 +11,7 @@ from fleetledger.simulator.engines.inprocess.progress import Progress
 from fleetledger.simulator.virtual.loop import Endpoint
 
 
-class Closing:
+class StageCloser:
     """Watches one stage."""
 
     def __init__(self, fleet: Fleet, progress: Progress, expected: ExpectedAnswers) -> None:
