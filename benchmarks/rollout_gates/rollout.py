@@ -88,7 +88,7 @@ class Fleet:
         self._take(decision)
         rollout = self.state.rollouts.by_number[1]
         for _ in range(_MOST_STEPS):
-            decision = self.rollouts.look(self.now_ns)
+            decision = self.rollouts.due(self.now_ns)
             self._take(decision)
             asked = self._asked(rollout) if rollout.stage in OPEN else []
             order.shuffle(asked)
@@ -123,7 +123,7 @@ class Fleet:
                 if compared and isinstance(body, ModelCompared):
                     continue
                 self._apply(body, device)
-                decision = self.rollouts.look(self.now_ns)
+                decision = self.rollouts.due(self.now_ns)
                 if decision.entries:
                     self._take(decision)
                     return

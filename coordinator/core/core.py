@@ -43,7 +43,7 @@ from fleetledger.coordinator.topics.stages.rules import CanLearn, Stages
 from fleetledger.schemas.envelope import PROXY, Envelope
 from fleetledger.schemas.errors import SchemaError
 
-_Look = Callable[[int], Decision]
+_TimedRule = Callable[[int], Decision]
 _PASSED_OVER_NS = 60 * NANOSECONDS
 """For how long what could not be recorded is not decided again."""
 _REORDERS = frozenset(kind.body for kind in KINDS.values() if kind.reorders)
@@ -78,15 +78,15 @@ class Core:
         self.devices = Devices(rules, self.state, self.live, self.models, self.intake, self.twins)
         self.enrolling = KeyRules(self.state)
         self.silence = Silence(rules.silence, self.state, self.live)
-        self._looks: tuple[tuple[_Look, bool], ...] = (
-            (lambda now_ns: self.releases.look(self.live.calendar(now_ns)), False),
-            (self.rollouts.look, False),
-            (self.stages.look, False),
-            (lambda _: self.temperature.look(), False),
-            (self.rounds.look, True),
+        self._timed: tuple[tuple[_TimedRule, bool], ...] = (
+            (lambda now_ns: self.releases.due(self.live.calendar(now_ns)), False),
+            (self.rollouts.due, False),
+            (self.stages.due, False),
+            (lambda _: self.temperature.due(), False),
+            (self.rounds.due, True),
             # The model of a closed stage is asked for before the next stage opens.
-            (self.models.look, True),
-            (self.opening.look, True),
+            (self.models.due, True),
+            (self.opening.due, True),
         )
         """What time alone may lead to, in order; whether a request alone keeps the others back."""
         self._looking = 0
@@ -137,8 +137,8 @@ class Core:
             case inputs.OperatorCommand(ticket, command, actor):
                 return made_by(actor, self._command(ticket, command, now_ns))
             case inputs.Tick():
-                told = self.silence.look(now_ns) + self.devices.tell_more()
-                return told + self._look_around(now_ns)
+                told = self.silence.due(now_ns) + self.devices.tell_more()
+                return told + self._decide_due(now_ns)
             case _:
                 return self._worked(happening)
 
@@ -224,12 +224,12 @@ class Core:
             told += self.rounds.proxy.order().requests
         return told
 
-    def _look_around(self, now_ns: int) -> Decision:
-        for number, (look, with_requests) in enumerate(self._looks):
+    def _decide_due(self, now_ns: int) -> Decision:
+        for number, (rule, with_requests) in enumerate(self._timed):
             if self._passed_over.get(number, 0) > now_ns:
                 continue
             self._looking = number
-            found = look(now_ns)
+            found = rule(now_ns)
             # What depends on these entries is decided after they are applied, with the next tick.
             if found.entries or (with_requests and found.requests):
                 return found

@@ -19,7 +19,7 @@ _LATER_NS = 1000
 """A little after the moment, so that no rounding makes it too early."""
 
 
-def next_look(rules: Rules, state: State, live: Live, now_ns: int) -> int | None:
+def next_due(rules: Rules, state: State, live: Live, now_ns: int) -> int | None:
     """Return the first such moment after `now_ns`; None if there is none before something comes."""
     moments = (moment + _LATER_NS for moment in _moments(rules, state, live))
     return min((moment for moment in moments if moment > now_ns), default=None)

@@ -110,7 +110,7 @@ def decide(
     `rules` are all that there are, unless others are given.
     """
     if isinstance(event, inputs.Ticked):
-        return _look_around(state, now, _WHEN_DUE if rules is None else rules)
+        return _decide_due(state, now, _WHEN_DUE if rules is None else rules)
     return _BY_INPUT[type(event)](state, event, now)
 
 
@@ -141,7 +141,7 @@ def turn(
     raise AssertionError(f"the rules did not come to rest after {_MAX_STEPS} steps")
 
 
-def _look_around(state: AgentState, now: float, rules: Sequence[Rule]) -> AgentDecision:
+def _decide_due(state: AgentState, now: float, rules: Sequence[Rule]) -> AgentDecision:
     for rule in rules:
         decision = rule(state, now)
         if decision:

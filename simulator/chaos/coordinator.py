@@ -13,7 +13,7 @@ from fleetledger.coordinator.assembly import (
     assemble,
 )
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.core.due_times import next_look
+from fleetledger.coordinator.core.due_times import next_due
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.models.job_runner import Job
 from fleetledger.coordinator.program.operator import OperatorInbox
@@ -137,12 +137,12 @@ class CrashableCoordinator(Crashable):
             return now + TICK_SECONDS
         if self._inbox.waiting():
             return now + OPERATOR_SECONDS
-        return self._next_look(self._made.local)
+        return self._next_due(self._made.local)
 
-    def _next_look(self, local: LocalCoordinator) -> float:
+    def _next_due(self, local: LocalCoordinator) -> float:
         engine = local.engine
         now_ns = self.clock.time_ns() + engine.ahead_ns
-        moment = next_look(local.rules, engine.core.state, engine.core.live, now_ns)
+        moment = next_due(local.rules, engine.core.state, engine.core.live, now_ns)
         seconds = math.inf if moment is None else (moment - now_ns) / 1e9
         return self.world.loop.clock.now + seconds
 

@@ -11,7 +11,7 @@ import math
 from pathlib import Path
 
 from fleetledger.coordinator.assembly import CoordinatorSurroundings, assemble
-from fleetledger.coordinator.core.due_times import next_look
+from fleetledger.coordinator.core.due_times import next_due
 from fleetledger.coordinator.core.live import Live
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.program.shell import OPERATOR_SECONDS
@@ -95,10 +95,10 @@ class VirtualCoordinator:
             return now + OPERATOR_SECONDS
         if moved or not ticked:
             return self._shell.next_tick  # what depends on new entries is decided with a tick
-        return self._next_look()
+        return self._next_due()
 
-    def _next_look(self) -> float:
+    def _next_due(self) -> float:
         clock = self._world.loop.clock
         rules = self._made.local.rules
-        moment = next_look(rules, self.state, self.live, clock.time_ns())
+        moment = next_due(rules, self.state, self.live, clock.time_ns())
         return clock.at(moment) if moment is not None else math.inf

@@ -73,7 +73,7 @@ class Bounds:
                 )
         return None
 
-    def look(self) -> Decision:
+    def due(self) -> Decision:
         """Record which parts are left out of the sum, where that has changed."""
         lineage = self._state.lineages.current
         if lineage is None or self._weighed_size == self._state.size:

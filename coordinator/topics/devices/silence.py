@@ -48,7 +48,7 @@ class Silence:
         self._live.beat_ns = now_ns
         return ask(BeatCoordinator(self._state.size, self._state.clock.corrections))
 
-    def look(self, now_ns: int) -> Decision:
+    def due(self, now_ns: int) -> Decision:
         """Say it again when it is time, and see who is silent."""
         last, every = self._live.beat_ns, self._rules.beat_seconds
         due = every is not None and last is not None and _seconds(last, now_ns) >= every

@@ -90,7 +90,7 @@ class Models:
                 back, version, text = self.back(command)
                 return back, text + self._outlet.told(version, None)
 
-    def look(self, now_ns: int) -> Decision:
+    def due(self, now_ns: int) -> Decision:
         """Ask for the export of a solved head, or for a new head if it is time for one."""
         packing = self.pack()
         if self._live.making_model:
@@ -115,7 +115,7 @@ class Models:
             )
         if self._resting(now_ns):
             return Decision()
-        weighed = self._bounds.look()
+        weighed = self._bounds.due()
         if weighed.entries:
             return weighed  # what counts is decided before it is summed
         if not self._waiting() or not self._due(now_ns):

@@ -30,7 +30,7 @@ class Temperature:
         self._state = state
         self._weighed_size: int | None = None
 
-    def look(self) -> Decision:
+    def due(self) -> Decision:
         """Record a scale that is better than the one in use."""
         if self._weighed_size == self._state.size:
             return Decision()

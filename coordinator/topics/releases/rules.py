@@ -72,7 +72,7 @@ class Releases:
         """Return what a command decides and a sentence for the operator."""
         return self.publish(command) if isinstance(command, PublishRoot) else self.take(command)
 
-    def look(self, now_ns: int) -> Decision:
+    def due(self, now_ns: int) -> Decision:
         """Sign what is desired and has no release, or make it desired anew."""
         root = self._state.trust.root
         if root is None:

@@ -88,7 +88,7 @@ class Rollouts:
         ended = entries.RolloutAborted(rollout=rollout.number, reason=reason)
         return record(ended, actor=OPERATOR), f"; rollout {rollout.number} is ended"
 
-    def look(self, now_ns: int) -> Decision:
+    def due(self, now_ns: int) -> Decision:
         """Decide what time, or what came since, makes of the active rollout."""
         rollout = self._state.rollouts.active
         learned = self._of_learned(rollout)

@@ -30,7 +30,7 @@ class RoundClosing:
         self._bounds = bounds
         self._retention = Retention(rules, state)
 
-    def look(self, current: Round, now_ns: int) -> Decision:
+    def due(self, current: Round, now_ns: int) -> Decision:
         """Close the open round when it is due, or have a closed one averaged."""
         if current.closed is not None:
             return self._average(current)

@@ -35,9 +35,9 @@ class RoundOpening:
         self._void = VoidRounds(rules, state, self._cohorts)
         self._retention = Retention(rules, state)
 
-    def look(self, stage: int, due: Due, now_ns: int) -> Decision:
+    def due(self, stage: int, due: Due, now_ns: int) -> Decision:
         """Open the round of the phase that is due, when nothing has to be waited for."""
-        void = self._void.look(stage, now_ns)
+        void = self._void.due(stage, now_ns)
         if void is not None:
             return void
         # The cohort of a later phase is known, so nobody has to come back first.

@@ -55,7 +55,7 @@ class Rounds:
         self._closing = RoundClosing(rules.rounds, state, live, Bounds(rules.bounds, state))
         self._finishing = RoundFinishing(state, live, stages)
 
-    def look(self, now_ns: int) -> Decision:
+    def due(self, now_ns: int) -> Decision:
         """Close the open round, have a closed one averaged, or go on to what follows."""
         if self._live.since_ns is None:
             self._live.since_ns = now_ns
@@ -63,14 +63,14 @@ class Rounds:
             return Decision()
         current = self._state.rounds.current
         if current is not None and not current.done:
-            return self._closing.look(current, now_ns)
+            return self._closing.due(current, now_ns)
         stage = self._state.stages.open
         if stage is None:
-            return self._finishing.look()
+            return self._finishing.due()
         due = due_phase(self._state, self._rules, stage)
         if due is None:
             return self._finishing.finish()
-        return self._opening.look(stage, due, now_ns)
+        return self._opening.due(stage, due, now_ns)
 
     def averaged(self, body: WeightsAveraged) -> Decision:
         """Record the fleet's new weights, unless another lineage leads by now."""

@@ -26,7 +26,7 @@ class RoundFinishing:
         self._live = live
         self._stages = stages
 
-    def look(self) -> Decision:
+    def due(self) -> Decision:
         """Take what rounds gave before the operator closed their stage."""
         weights = self._state.rounds.weights
         if weights is None or weights.averaged is None or self._is_taken(weights):

@@ -60,7 +60,7 @@ class VoidRounds:
         """By number of a round that is done."""
         self._settings = Digest.of(rules.model_dump_json(exclude_defaults=True).encode())
 
-    def look(self, stage: int, now_ns: int) -> Decision | None:
+    def due(self, stage: int, now_ns: int) -> Decision | None:
         """Stop, go on or wait; None where nothing keeps the next round from opening."""
         void = self._state.rounds.void
         if void.stopped is not None:

@@ -46,7 +46,7 @@ class Opening:
         self._stages = stages
         self._looked_size = -1
 
-    def look(self, now_ns: int) -> Decision:
+    def due(self, now_ns: int) -> Decision:
         """Open the next stage if the reports say so."""
         if self._rules.open != "reports" or not self._due(now_ns):
             return Decision()

@@ -143,7 +143,7 @@ class Stages:
         """Close the open stage of a network, whose rounds are done."""
         return self._close_current(reason)
 
-    def look(self, now_ns: int) -> Decision:
+    def due(self, now_ns: int) -> Decision:
         """Close the current stage if it has what it waits for; rounds close theirs themselves."""
         number = self._state.stages.open
         if number is None or self._state.lineages.in_rounds:

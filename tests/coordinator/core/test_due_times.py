@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.core.due_times import next_look
+from fleetledger.coordinator.core.due_times import next_due
 from fleetledger.coordinator.core.live import NANOSECONDS, Live
 from fleetledger.coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
 from fleetledger.coordinator.core.state import State
@@ -22,7 +22,7 @@ def at(seconds: float) -> int:
 
 
 def look(state: State, live: Live, now: float) -> int | None:
-    return next_look(RULES, state, live, at(now))
+    return next_due(RULES, state, live, at(now))
 
 
 def test_nothing_is_due_in_an_empty_fleet() -> None:
@@ -57,7 +57,7 @@ def test_a_round_has_its_deadline_its_pause_and_the_gathering_after_a_start() ->
     assert since is not None
 
     def due(now_ns: int) -> int | None:
-        return next_look(RULES, bench.core.state, bench.core.live, now_ns)
+        return next_due(RULES, bench.core.state, bench.core.live, now_ns)
 
     assert due(opened) == since + at(15) + LATER
     assert due(since + at(20)) == opened + at(100) + LATER

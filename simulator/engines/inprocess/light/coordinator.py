@@ -9,7 +9,7 @@ from pathlib import Path
 from fleetledger.coordinator.assembly import open_local
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.core.due_times import next_look
+from fleetledger.coordinator.core.due_times import next_due
 from fleetledger.coordinator.core.live import Live
 from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendToDevice
 from fleetledger.coordinator.core.state import State
@@ -70,7 +70,7 @@ class LightCoordinator:
             if not answer.done:
                 raise EngineError(f"{command.verb}: {answer.text}")
 
-    def look_around(self) -> bool:
+    def decide_due(self) -> bool:
         """Let the rules see that time has passed; return whether it led to anything."""
         return self.take([inputs.Tick()])
 
@@ -98,9 +98,9 @@ class LightCoordinator:
                 waiting.extend(filter(_is_heard, self.engine.process(group, finished.small_blobs)))
         return moved
 
-    def next_look(self) -> float | None:
+    def next_due(self) -> float | None:
         """Return when time alone may change what the rules decide; None for never."""
-        moment = next_look(self._rules, self.state, self.live, self._clock.time_ns())
+        moment = next_due(self._rules, self.state, self.live, self._clock.time_ns())
         return None if moment is None else self._clock.at(moment)
 
     def close(self) -> None:

@@ -90,15 +90,15 @@ class LightEngine(StageEngine):
             return True
         fleet = self._fleet
         # A score takes the proxy some time: what is due by then is done before.
-        return fleet.count() or fleet.coordinator.look_around() or fleet.score()
+        return fleet.count() or fleet.coordinator.decide_due() or fleet.score()
 
     def _leap(self, stage: StagePlan, limit: float) -> bool:
         """Let time pass to when the rules or the operator may act; return whether that is in time.
 
         The operator closes a stage for which the coordinator waits for devices that are away.
         """
-        look, closing = self._fleet.coordinator.next_look(), self._closing(stage)
-        moment = min(math.inf if look is None else look, closing)
+        due, closing = self._fleet.coordinator.next_due(), self._closing(stage)
+        moment = min(math.inf if due is None else due, closing)
         if moment > limit:
             return False
         self._fleet.clock.now = max(self._fleet.clock.now, moment)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.core import inputs
-from fleetledger.coordinator.core.due_times import next_look
+from fleetledger.coordinator.core.due_times import next_due
 from fleetledger.coordinator.core.requests import Request
 from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
 from fleetledger.coordinator.core.work import (
@@ -128,7 +128,7 @@ def gaps_between_models(bench: Bench, models: int) -> list[float]:
         bench.give("dev-1", contribution(f"trickle {part}", part=part))
         began, asked = bench.now_ns, list[Request]()
         while not asked:
-            due = next_look(GROWING, bench.core.state, bench.core.live, bench.now_ns)
+            due = next_due(GROWING, bench.core.state, bench.core.live, bench.now_ns)
             assert due is not None
             requests = bench.wait((due - bench.now_ns) / 1e9)
             asked = [item for item in requests if isinstance(item, SolveHead)]

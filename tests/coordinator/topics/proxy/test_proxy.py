@@ -6,7 +6,7 @@ import json
 
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.core import Core
-from fleetledger.coordinator.core.due_times import next_look
+from fleetledger.coordinator.core.due_times import next_due
 from fleetledger.coordinator.core.requests import Request
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.core.work import AverageRound, RoundAveraged
@@ -191,7 +191,7 @@ def test_time_alone_wakes_the_rules_when_the_proxy_is_late() -> None:
     bench.learn(1)
     bench.wait(0)
     shortly_before = bench.now_ns + 50 * SECOND - 1
-    due = next_look(bench.rules, bench.core.state, bench.core.live, shortly_before)
+    due = next_due(bench.rules, bench.core.state, bench.core.live, shortly_before)
     assert due is not None
     assert 0 < due - shortly_before < SECOND // 10
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetledger.coordinator.core import inputs
-from fleetledger.coordinator.core.due_times import next_look
+from fleetledger.coordinator.core.due_times import next_due
 from fleetledger.coordinator.core.rules import RoundRules, Rules
 from fleetledger.coordinator.core.work import AverageRound, RoundNotAveraged, TakePayload
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
@@ -45,7 +45,7 @@ class VoidBench(PhaseBench):
         before, end = self.opened.number, self.now_ns + int(most * SECOND)
         self.wait(0)
         while self.opened.number == before:
-            moment = next_look(self.rules, self.core.state, self.core.live, self.now_ns)
+            moment = next_due(self.rules, self.core.state, self.core.live, self.now_ns)
             assert moment is not None, "nothing is due"
             assert moment <= end, "no round opened"
             self.now_ns = moment
