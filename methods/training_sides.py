@@ -76,7 +76,7 @@ class TrainingDevice(ABC, Generic[Assignment, State]):
     def finish(self, assignment: Assignment, job: FitJob[State], trained: Trained) -> ClientUpdate:
         """Return the update; raise `MethodError` where training left the numbers."""
 
-    def looks_of(
+    def shared_requests(
         self,
         assignment: Assignment,
         instruction: FitInstruction,

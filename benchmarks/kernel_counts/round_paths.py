@@ -43,7 +43,7 @@ from fleetledger.methods.training import SHARED, ClientUpdate, FitInstruction, L
 from fleetledger.methods.training_assignment import TrainingAssignment
 from fleetledger.schemas.rounds import TRAIN
 from fleetledger.schemas.values import ClassName, DeviceId
-from fleetledger.simulator.virtual import common_looks
+from fleetledger.simulator.virtual import shared_inference
 from fleetledger.simulator.virtual.answers import Finishing
 
 _SIDE = 8
@@ -214,10 +214,10 @@ def rounds_device(phase: str, **more: Any) -> Asked:  # noqa: ANN401 - settings 
     return Asked(ROUNDS_DEVICE, of, _told(weights, _OLD, {}, phase), data, remembered)
 
 
-def looking_fleet(asked: Asked) -> list[common_looks.AskedMember]:
+def looking_fleet(asked: Asked) -> list[shared_inference.AskedMember]:
     """Return devices that are asked the same, with four, three, two images and one."""
     return [
-        common_looks.AskedMember(
+        shared_inference.AskedMember(
             replace(asked.instruction, device=DeviceId(f"device-{number}")),
             _last(asked.data, 4 - number),
             asked.memory,
@@ -239,7 +239,9 @@ def _looks(asked: Asked) -> Run:
     fleet = looking_fleet(asked)
 
     def run(engine: TrainingEngineSettings) -> object:
-        common = common_looks.with_common_looks(asked.side, asked.of, fleet, PICTURES, engine)
+        common = shared_inference.with_shared_inference(
+            asked.side, asked.of, fleet, PICTURES, engine
+        )
         return [asked.side.observe(asked.of, *one, PICTURES, common) for one in fleet]
 
     return run
@@ -251,7 +253,9 @@ def _means() -> Run:
     fleet = looking_fleet(asked)
 
     def run(engine: TrainingEngineSettings) -> object:
-        common = common_looks.with_common_looks(asked.side, asked.of, fleet, PICTURES, engine)
+        common = shared_inference.with_shared_inference(
+            asked.side, asked.of, fleet, PICTURES, engine
+        )
         begun = [asked.side.begin(asked.of, *one, PICTURES, common) for one in fleet]
         return [asked.side.measured(asked.of, job) for job in begun]
 

@@ -16,7 +16,7 @@ from fleetledger.learning.networks.inference import Inference
 from fleetledger.learning.networks.pictures import Pictures
 from fleetledger.learning.training.calibration import Calibrations
 from fleetledger.learning.training.devices import products_in_tf32
-from fleetledger.learning.training.shared_inference import SharedLooks
+from fleetledger.learning.training.shared_inference import SharedInferences
 
 EngineName = Literal["loop", "stack", "auto"]
 StepsName = Literal["eager", "compiled", "captured"]
@@ -66,7 +66,7 @@ class TrainingEngineSettings:
     tf32: bool | None = None
     """Whether a GPU multiplies float32 by TF32, numbers of 10 bits, in matrices and convolutions.
     None: as torch has it, in convolutions alone."""
-    shared_inference: SharedLooks | None = None
+    shared_inference: SharedInferences | None = None
     """Looks that agents share; None: each looks by itself."""
 
     @property

@@ -38,7 +38,7 @@ class InferenceRequest:
     """Which of the networks that the agents share."""
 
 
-class SharedLooks:
+class SharedInferences:
     """The looks of agents at the networks that they share."""
 
     def __init__(self, requests: Mapping[str, Sequence[InferenceRequest]]) -> None:

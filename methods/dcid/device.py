@@ -78,7 +78,7 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
             return begin_means(site)
         raise MethodError(f"phase: {phase!r} is none of DCID's; update the agent")
 
-    def looks_of(
+    def shared_requests(
         self,
         assignment: DcidAssignment,
         instruction: FitInstruction,
@@ -93,7 +93,7 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
             return ()
         site = _site(assignment, instruction, data, memory, pictures, engine)
         if phase not in (IMPRINT, MEANS):
-            return training.looks_of(site)
+            return training.shared_requests(site)
         rows = rows_of_means(site) if phase == MEANS else rows_to_imprint(site)
         return (site.look(SENT, rows),) if rows else ()
 

@@ -164,7 +164,7 @@ def _rows_of(site: Site, names: Sequence[ClassName]) -> list[int]:
     return [row for name in names for row in by_class.get(name, ())]
 
 
-def looks_of(site: Site) -> list[InferenceRequest]:
+def shared_requests(site: Site) -> list[InferenceRequest]:
     """Return what `begin` asks of the networks that all sites have; raise `MethodError`."""
     found, settings = [], site.assignment.settings
     if site.before is not None and settings.anchors_per_class:

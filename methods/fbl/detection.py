@@ -30,14 +30,14 @@ from fleetledger.learning.numerics.conformal import counts_of, is_stranger
 from fleetledger.methods.fbl.settings import DetectionSettings
 from fleetledger.schemas.values import ClassName
 
-MOST_LOOKS = 100
+MOST_CHECKS = 100
 """Looks that are remembered."""
 RELEASED_BEFORE = -1.0
 """The entropy before the first one, as released."""
 
 
 @dataclass(frozen=True)
-class Looks:
+class NoveltyHistory:
     """What a device remembers of its looks; before the first one, nothing."""
 
     tasks: int = 0
@@ -85,28 +85,28 @@ class Present:
     """Name of device and round, whose chance breaks ties."""
 
 
-def look(
-    rules: DetectionSettings, before: Looks, measured: Measured, present: Present
-) -> tuple[bool, Looks]:
+def judge_novelty(
+    rules: DetectionSettings, before: NoveltyHistory, measured: Measured, present: Present
+) -> tuple[bool, NoveltyHistory]:
     """Return whether a device sees a task begin, and what it remembers from here on."""
     transition = _is_transition(rules, before, measured, present)
     by_levels = rules.detection in ("history", "sequential")
     value = measured.level if by_levels else measured.nats
     anew = by_levels and transition
     keeps_levels = rules.detection == "sequential" and not anew
-    looks = Looks(
+    looks = NoveltyHistory(
         tasks=before.tasks + transition,
         stage=max(present.stage, before.stage),
         fleet_stage=present.fleet_stage,
         rows=present.rows if anew or not before.tasks else before.rows,
-        history=() if anew else (*before.history, value)[-MOST_LOOKS:],
+        history=() if anew else (*before.history, value)[-MOST_CHECKS:],
         levels=counts_of(measured.levels) if keeps_levels else (),
     )
     return transition, looks
 
 
 def _is_transition(
-    rules: DetectionSettings, before: Looks, measured: Measured, present: Present
+    rules: DetectionSettings, before: NoveltyHistory, measured: Measured, present: Present
 ) -> bool:
     if rules.detection == "stage":
         return present.stage > before.stage

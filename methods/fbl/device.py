@@ -33,7 +33,7 @@ from fleetledger.methods.fbl.losses import frozen_parts, loss_of, task_of
 from fleetledger.methods.fbl.memory import Memory
 from fleetledger.methods.fbl.messages import frame_of
 from fleetledger.methods.fbl.models import old_model, sent_model
-from fleetledger.methods.fbl.novelty import Looked, look_of, looked
+from fleetledger.methods.fbl.novelty import NoveltyFindings, check_novelty, shared_request
 from fleetledger.methods.fbl.settings import FblSettings
 from fleetledger.methods.fbl.thresholds import FindsThresholds, has_thresholds
 from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
@@ -72,10 +72,10 @@ class FblDevice(AveragedDevice[FblAssignment, _Kept], ObservingDevice[FblAssignm
         """
         pictures = expect_pictures(assignment, data, pictures)
         engine = engine or TrainingEngineSettings()
-        found = looked(assignment, instruction, data, memory, pictures, engine)
+        found = check_novelty(assignment, instruction, data, memory, pictures, engine)
         return None if found is None else Observed(found.observation, found.memory.write())
 
-    def looks_of(
+    def shared_requests(
         self,
         assignment: FblAssignment,
         instruction: FitInstruction,
@@ -86,8 +86,8 @@ class FblDevice(AveragedDevice[FblAssignment, _Kept], ObservingDevice[FblAssignm
     ) -> Sequence[InferenceRequest]:
         """Return what the look asks the incoming model; raise `MethodError`."""
         pictures = expect_pictures(assignment, data, pictures)
-        look = look_of(assignment, instruction, data, memory, pictures, engine)
-        return () if look is None else (look,)
+        judge_novelty = shared_request(assignment, instruction, data, memory, pictures, engine)
+        return () if judge_novelty is None else (judge_novelty,)
 
     def begin(
         self,
@@ -105,7 +105,7 @@ class FblDevice(AveragedDevice[FblAssignment, _Kept], ObservingDevice[FblAssignm
         """
         pictures = expect_pictures(assignment, data, pictures)
         engine = engine or TrainingEngineSettings()
-        found = looked(assignment, instruction, data, memory, pictures, engine)
+        found = check_novelty(assignment, instruction, data, memory, pictures, engine)
         if found is None or found.current.stage != instruction.stage:
             return None
         rows = found.current.rows
@@ -140,7 +140,7 @@ def _work(
     assignment: FblAssignment,
     instruction: FitInstruction,
     data: LocalData,
-    found: Looked,
+    found: NoveltyFindings,
     pictures: Pictures,
     device: str,
 ) -> Work:

@@ -16,7 +16,7 @@ from pydantic import Field
 from fleetledger.learning.numerics.conformal import BINS
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fbl.assignment import OLD_MODEL
-from fleetledger.methods.fbl.detection import MOST_LOOKS, Looks
+from fleetledger.methods.fbl.detection import MOST_CHECKS, NoveltyHistory
 from fleetledger.methods.kept_files import read_kept
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.rounds import MAX_HEAD_CLASSES, Observation
@@ -40,7 +40,7 @@ class _Facts(Strict):
     stage: int = Field(ge=0, lt=2**31)
     fleet_stage: int = Field(ge=0, lt=2**31)
     rows: Names = Field(max_length=MAX_HEAD_CLASSES)
-    history: tuple[float, ...] = Field(max_length=MOST_LOOKS)
+    history: tuple[float, ...] = Field(max_length=MOST_CHECKS)
     levels: tuple[int, ...] = Field(default=(), max_length=BINS)
     seen: Names = Field(max_length=MAX_HEAD_CLASSES)
     epochs: int = Field(ge=0, lt=2**31)
@@ -55,7 +55,7 @@ class Memory:
     """The round of the last look."""
     observation: Observation | None = None
     """What that look found."""
-    looks: Looks = field(default_factory=Looks)
+    looks: NoveltyHistory = field(default_factory=NoveltyHistory)
     seen: frozenset[ClassName] = frozenset()
     """Classes that the device's current data have shown."""
     epochs: int = 0
@@ -119,7 +119,7 @@ def read_memory(data: bytes | None) -> Memory:
     return Memory(
         round=facts.round,
         observation=facts.observation,
-        looks=Looks(
+        looks=NoveltyHistory(
             facts.tasks, facts.stage, facts.fleet_stage, facts.rows, facts.history, facts.levels
         ),
         seen=frozenset(facts.seen),

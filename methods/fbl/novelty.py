@@ -25,7 +25,7 @@ from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.shared_inference import InferenceRequest
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fbl.assignment import FblAssignment
-from fleetledger.methods.fbl.detection import Measured, Present, look
+from fleetledger.methods.fbl.detection import Measured, Present, judge_novelty
 from fleetledger.methods.fbl.memory import Memory, read_memory
 from fleetledger.methods.fbl.models import sent_model, with_old_model
 from fleetledger.methods.fbl.scenes import IGNORED, Current, current_of
@@ -39,26 +39,26 @@ _BACKGROUND = "background"
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
-    """What a look gave."""
+class NoveltyFindings:
+    """Findings of a novelty check."""
 
     memory: Memory
     current: Current
     observation: Observation
 
 
-def looked(
+def check_novelty(
     assignment: FblAssignment,
     instruction: FitInstruction,
     data: LocalData,
     memory: bytes | None,
     pictures: Pictures,
     engine: TrainingEngineSettings,
-) -> Looked | None:
+) -> NoveltyFindings | None:
     """Return what this device sees in this round, or None without scenes; raise `MethodError`.
 
-    `engine` says where the network is computed. A round is looked at once: a device that has is
-    told the same again.
+    `engine` says where the network is computed. A round is checked once: a device that has is
+    given the same again.
     """
     known = read_memory(memory).renamed(instruction.round.aliases)
     current = current_of(instruction, data)
@@ -66,7 +66,7 @@ def looked(
         return None
     before = known.observed_in(instruction.round.number)
     if before is not None:
-        return Looked(known, current, before)
+        return NoveltyFindings(known, current, before)
     seen = (
         None if engine.shared_inference is None else engine.shared_inference.of(instruction.device)
     )
@@ -79,7 +79,7 @@ def looked(
     measured = _measured(instruction, current, known.looks.rows, seen, level)
     own = f"{instruction.device}/{instruction.round.number}"
     present = Present(instruction.round.class_names, current.stage, instruction.stage, own)
-    transition, looks = look(assignment.settings, known.looks, measured, present)
+    transition, looks = judge_novelty(assignment.settings, known.looks, measured, present)
     observation = Observation(
         entropy=measured.nats, images=len(current.rows), transition=transition
     )
@@ -93,10 +93,10 @@ def looked(
     )
     if assignment.settings.needs_old_model:
         known = with_old_model(known, instruction, transition=transition)
-    return Looked(known, current, observation)
+    return NoveltyFindings(known, current, observation)
 
 
-def look_of(
+def shared_request(
     assignment: FblAssignment,
     instruction: FitInstruction,
     data: LocalData,
@@ -106,7 +106,7 @@ def look_of(
 ) -> InferenceRequest | None:
     """Return what this device asks the incoming model in this round, or None; raise `MethodError`.
 
-    What is made of it comes back to `looked` by `engine`.
+    What is made of it comes back to `check_novelty` by `engine`.
     """
     current, known = current_of(instruction, data), read_memory(memory)
     if not current.rows or known.observed_in(instruction.round.number) is not None:

@@ -30,12 +30,12 @@ from fleetledger.learning.numerics.entropy import entropy, relative_entropy, sof
 from fleetledger.methods.lga.settings import DetectionSettings
 from fleetledger.schemas.values import ClassName
 
-MOST_LOOKS = 100
+MOST_CHECKS = 100
 """Looks that are remembered."""
 
 
 @dataclass(frozen=True)
-class Looks:
+class NoveltyHistory:
     """What a device remembers of its looks; before the first one, nothing."""
 
     tasks: int = 0
@@ -57,13 +57,13 @@ class Seen:
     nats: float
     """H over all rows of the head."""
     transition: bool
-    looks: Looks
+    looks: NoveltyHistory
     """What is remembered from here on."""
 
 
-def look(
+def judge_novelty(
     rules: DetectionSettings,
-    before: Looks,
+    before: NoveltyHistory,
     logits: npt.NDArray[Any],
     rows: Sequence[ClassName],
     stage: int,
@@ -89,9 +89,9 @@ def look(
     else:
         transition = has_risen(before.history, value, rules.entropy_rise)
     anew = transition and rules.detection == "relative"
-    history = () if anew else (*before.history, value)[-MOST_LOOKS:]
+    history = () if anew else (*before.history, value)[-MOST_CHECKS:]
     tasks = before.tasks + transition
-    looks = Looks(tasks, max(stage, before.stage), tuple(rows), history, levels)
+    looks = NoveltyHistory(tasks, max(stage, before.stage), tuple(rows), history, levels)
     return Seen(nats, transition, looks)
 
 

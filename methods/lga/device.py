@@ -33,7 +33,7 @@ from fleetledger.methods.lga.holdings import rows_by_class, training_rows
 from fleetledger.methods.lga.memory import Memory
 from fleetledger.methods.lga.messages import frame_of
 from fleetledger.methods.lga.models import old_model, sent_model
-from fleetledger.methods.lga.novelty import Looked, look_of, looked
+from fleetledger.methods.lga.novelty import NoveltyFindings, check_novelty, shared_request
 from fleetledger.methods.lga.prototypes import TrainedModel, gradient_sets, perturbed, prototypes_of
 from fleetledger.methods.lga.schedule import rates_of
 from fleetledger.methods.lga.settings import LgaSettings
@@ -82,10 +82,10 @@ class LgaDevice(AveragedDevice[LgaAssignment, _Kept], ObservingDevice[LgaAssignm
         """
         expect_pictures(assignment, data, pictures)
         engine = engine or TrainingEngineSettings()
-        found = looked(assignment, instruction, data, memory, pictures, engine)
+        found = check_novelty(assignment, instruction, data, memory, pictures, engine)
         return None if found is None else Observed(found.observation, found.memory.write())
 
-    def looks_of(
+    def shared_requests(
         self,
         assignment: LgaAssignment,
         instruction: FitInstruction,
@@ -96,8 +96,8 @@ class LgaDevice(AveragedDevice[LgaAssignment, _Kept], ObservingDevice[LgaAssignm
     ) -> Sequence[InferenceRequest]:
         """Return what the look asks the incoming model; raise `MethodError`."""
         pictures = expect_pictures(assignment, data, pictures)
-        look = look_of(assignment, instruction, data, memory, pictures, engine)
-        return () if look is None else (look,)
+        judge_novelty = shared_request(assignment, instruction, data, memory, pictures, engine)
+        return () if judge_novelty is None else (judge_novelty,)
 
     def begin(
         self,
@@ -115,7 +115,7 @@ class LgaDevice(AveragedDevice[LgaAssignment, _Kept], ObservingDevice[LgaAssignm
         """
         pictures = expect_pictures(assignment, data, pictures)
         engine = engine or TrainingEngineSettings()
-        found = looked(assignment, instruction, data, memory, pictures, engine)
+        found = check_novelty(assignment, instruction, data, memory, pictures, engine)
         if found is None:
             return None
         rows = training_rows(data, found.current, found.memory)
@@ -155,7 +155,7 @@ class LgaDevice(AveragedDevice[LgaAssignment, _Kept], ObservingDevice[LgaAssignm
 DEVICE = LgaDevice()
 
 
-def _work(assignment: LgaAssignment, kept: _Kept, samples: Data, found: Looked) -> Work:
+def _work(assignment: LgaAssignment, kept: _Kept, samples: Data, found: NoveltyFindings) -> Work:
     settings, instruction, device = assignment.settings, kept.instruction, kept.engine.device
     round_ = instruction.round
     sent = sent_model(assignment, instruction, device)

@@ -14,7 +14,7 @@ from pydantic import Field
 from fleetledger.learning.numerics.conformal import BINS
 from fleetledger.methods.exemplar_lists import renamed_lists
 from fleetledger.methods.kept_files import DIGEST_ROWS, DIGESTS, Listed, listed, lists_of, read_kept
-from fleetledger.methods.lga.detection import MOST_LOOKS, Looks
+from fleetledger.methods.lga.detection import MOST_CHECKS, NoveltyHistory
 from fleetledger.methods.lga.gradients_due import GradientsDue, Names
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.rounds import MAX_HEAD_CLASSES, Observation
@@ -32,7 +32,7 @@ class _Facts(Strict):
     tasks: int = Field(ge=0, lt=2**31)
     stage: int = Field(ge=0, lt=2**31)
     rows: Names = Field(max_length=MAX_HEAD_CLASSES)
-    history: tuple[float, ...] = Field(max_length=MOST_LOOKS)
+    history: tuple[float, ...] = Field(max_length=MOST_CHECKS)
     levels: tuple[int, ...] = Field(default=(), max_length=BINS)
     entered: bool
     withheld: bool = False
@@ -48,7 +48,7 @@ class Memory:
     """The round of the last look."""
     observation: Observation | None = None
     """What that look found."""
-    looks: Looks = field(default_factory=Looks)
+    looks: NoveltyHistory = field(default_factory=NoveltyHistory)
     gradients: GradientsDue = field(default_factory=GradientsDue)
     exemplars: Mapping[ClassName, tuple[Digest, ...]] = field(default_factory=dict)
     """Of classes of earlier tasks; the best come first."""
@@ -114,7 +114,7 @@ def read_memory(data: bytes | None) -> Memory:
     return Memory(
         round=facts.round,
         observation=facts.observation,
-        looks=Looks(facts.tasks, facts.stage, facts.rows, facts.history, facts.levels),
+        looks=NoveltyHistory(facts.tasks, facts.stage, facts.rows, facts.history, facts.levels),
         gradients=GradientsDue(facts.entered, facts.withheld, facts.sent),
         exemplars=lists_of("exemplars", facts.classes, tensors[DIGESTS]),
     )

@@ -21,7 +21,7 @@ from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.shared_inference import InferenceRequest
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.lga.assignment import LgaAssignment
-from fleetledger.methods.lga.detection import look
+from fleetledger.methods.lga.detection import judge_novelty
 from fleetledger.methods.lga.exemplars import Features, with_exemplars
 from fleetledger.methods.lga.holdings import Current, current_of, rows_by_class
 from fleetledger.methods.lga.memory import Memory, read_memory
@@ -34,26 +34,26 @@ Infer = Callable[[Sequence[int]], Outputs]
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
-    """What a look gave."""
+class NoveltyFindings:
+    """Findings of a novelty check."""
 
     memory: Memory
     current: Current
     observation: Observation
 
 
-def looked(
+def check_novelty(
     assignment: LgaAssignment,
     instruction: FitInstruction,
     data: LocalData,
     memory: bytes | None,
     pictures: Pictures | None,
     engine: TrainingEngineSettings,
-) -> Looked | None:
+) -> NoveltyFindings | None:
     """Return what this device sees in this round, or None without images; raise `MethodError`.
 
-    `engine` says where the network is computed. A round is looked at once: a device that has is
-    told the same again.
+    `engine` says where the network is computed. A round is checked once: a device that has is
+    given the same again.
     """
     rows = set(instruction.round.class_names)
     there = {
@@ -68,7 +68,7 @@ def looked(
         return None
     before = known.observed_in(instruction.round.number)
     if before is not None:
-        return Looked(known, current, before)
+        return NoveltyFindings(known, current, before)
     infer = _inference(assignment, instruction, data, pictures, engine)
     parts = (
         None if engine.shared_inference is None else engine.shared_inference.of(instruction.device)
@@ -81,7 +81,7 @@ def looked(
             f"scores: not finite with the weights of round {instruction.round.number}, which "
             "have left the numbers; begin anew with a lower rate"
         )
-    seen = look(
+    seen = judge_novelty(
         assignment.settings,
         known.looks,
         logits,
@@ -96,11 +96,13 @@ def looked(
         known, round=instruction.round.number, observation=observation, looks=seen.looks
     )
     if seen.transition:
-        known = _entered(assignment, instruction, data, Looked(known, current, observation), infer)
-    return Looked(known, current, observation)
+        known = _entered(
+            assignment, instruction, data, NoveltyFindings(known, current, observation), infer
+        )
+    return NoveltyFindings(known, current, observation)
 
 
-def look_of(
+def shared_request(
     assignment: LgaAssignment,
     instruction: FitInstruction,
     data: LocalData,
@@ -110,7 +112,7 @@ def look_of(
 ) -> InferenceRequest | None:
     """Return what this device asks the incoming model in this round, or None; raise `MethodError`.
 
-    What is made of it comes back to `looked` by `engine`.
+    What is made of it comes back to `check_novelty` by `engine`.
     """
     current, known = current_of(instruction, data), read_memory(memory)
     if not current.rows or known.observed_in(instruction.round.number) is not None:
@@ -130,7 +132,7 @@ def _entered(
     assignment: LgaAssignment,
     instruction: FitInstruction,
     data: LocalData,
-    seen: Looked,
+    seen: NoveltyFindings,
     infer: Infer,
 ) -> Memory:
     """Return the memory in a task that has begun."""

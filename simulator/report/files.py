@@ -19,7 +19,7 @@ from fleetledger.simulator.report.pages.renderer import Shown
 from fleetledger.simulator.report.pictures.gallery import pictures_of
 from fleetledger.simulator.report.pictures.scenes import scenes_picture
 from fleetledger.simulator.report.run_page import run_page
-from fleetledger.simulator.report.tables.novelty import has_looks
+from fleetledger.simulator.report.tables.novelty import has_novelty_checks
 
 
 def write_report(run_folder: Path, results: RunResults) -> list[Path]:
@@ -37,7 +37,7 @@ def write_report(run_folder: Path, results: RunResults) -> list[Path]:
     write_devices_csv(
         written[-1], ((seed, read_records(run_folder, seed)) for seed in results.seeds)
     )
-    if has_looks(results):
+    if has_novelty_checks(results):
         written.append(run_folder / "novelty_checks.csv")
         write_novelty_csv(written[-1], results)
     shown = [*draw_pictures(results), *filter(None, [scenes_picture(run_folder, results)])]

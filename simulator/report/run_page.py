@@ -29,7 +29,7 @@ from fleetledger.simulator.report.tables.learning import (
     stage_table,
 )
 from fleetledger.simulator.report.tables.novelty import (
-    has_looks,
+    has_novelty_checks,
     has_proxy,
     noticing_table,
     proxy_table,
@@ -103,7 +103,7 @@ def run_page(results: RunResults, pictures: Sequence[Shown]) -> str:
         fleet=fleet_table(results),
         devices=device_table(results),
         detection=detection_table(results) if was_detecting(results) else None,
-        noticing=noticing_table(results) if has_looks(results) else None,
+        noticing=noticing_table(results) if has_novelty_checks(results) else None,
         wire=wire_table(results),
         kinds=kind_table(results) if has_kinds(results) else None,
         shared=shared_table(results) if has_shared(results) else None,

@@ -36,12 +36,12 @@ from fleetledger.schemas.values import Digest
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.virtual.answers import Declined, FinishedMember, Finishing
 from fleetledger.simulator.virtual.calibrations import CalibrationFolder
-from fleetledger.simulator.virtual.common_looks import (
-    AskedMember,
-    number_looking,
-    with_common_looks,
-)
 from fleetledger.simulator.virtual.loop import Loop
+from fleetledger.simulator.virtual.shared_inference import (
+    AskedMember,
+    number_observing,
+    with_shared_inference,
+)
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -168,11 +168,11 @@ class TrainerPool:
     def _look(self, trainees: Sequence[Trainee]) -> None:
         """Have devices look with the fleet's model, which is all that they are asked for."""
         engine = self._settings.for_torch()
-        at_once = number_looking(engine)
+        at_once = number_observing(engine)
         with self._stopwatch.phase("looking"):
             for start in range(0, len(trainees), at_once):
                 together = trainees[start : start + at_once]
-                common = _with_common_looks(together, engine)
+                common = _with_shared_inference(together, engine)
                 for trainee in together:
                     self._answers[trainee] = _looked(trainee, common)
 
@@ -180,7 +180,7 @@ class TrainerPool:
         clock = time.perf_counter
         began = clock()
         engine = self._settings.for_torch()
-        common = _with_common_looks(trainees, engine) if len(trainees) > 1 else engine
+        common = _with_shared_inference(trainees, engine) if len(trainees) > 1 else engine
         begun = {trainee: _begin(trainee, common) for trainee in trainees}
         sessions = {one: session for one, session in begun.items() if session is not None}
         finished: dict[Trainee, FinishedMember] = {}
@@ -213,13 +213,13 @@ def _by_order(trainees: Iterable[Trainee]) -> list[list[Trainee]]:
     return list(found.values())
 
 
-def _with_common_looks(
+def _with_shared_inference(
     trainees: Sequence[Trainee], engine: TrainingEngineSettings
 ) -> TrainingEngineSettings:
     """Return the engine with the looks of devices that were sent the same; raise `EngineError`."""
     to = load_side(trainees[0].request.assignment)
     asked = [AskedMember(one.instruction, one.data, one.memory) for one in trainees]
-    return with_common_looks(to.side, to.assignment, asked, to.pictures, engine)
+    return with_shared_inference(to.side, to.assignment, asked, to.pictures, engine)
 
 
 def carry_out(

@@ -48,7 +48,7 @@ class _Seen:
     judged: Judged
 
 
-def has_looks(results: RunResults) -> bool:
+def has_novelty_checks(results: RunResults) -> bool:
     """Tell whether devices of the first seed looked for new tasks."""
     return any(stage.novelty_checks for stage in results.first.stages)
 

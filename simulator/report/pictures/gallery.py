@@ -14,7 +14,7 @@ from fleetledger.simulator.report.pictures.class_map import draw_class_iou, has_
 from fleetledger.simulator.report.pictures.cost import draw_cost, stores_samples
 from fleetledger.simulator.report.pictures.devices import draw_devices
 from fleetledger.simulator.report.pictures.distribution import draw_distribution
-from fleetledger.simulator.report.pictures.entropy import draw_entropy, has_looks
+from fleetledger.simulator.report.pictures.entropy import draw_entropy, has_novelty_checks
 from fleetledger.simulator.report.pictures.exposure import draw_exposure, has_rollout
 from fleetledger.simulator.report.pictures.forgetting import draw_forgetting
 from fleetledger.simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
@@ -183,7 +183,7 @@ GALLERY = (
         "else for one. The first stage, which the operator opens, is not judged. Of a large "
         "fleet, the devices that were wrong most often. novelty_checks.csv has the numbers.",
         draw_entropy,
-        has_looks,
+        has_novelty_checks,
     ),
     Picture(
         "exposure.png",

@@ -15,7 +15,7 @@ PRINTED_SHARE = 0.00364
 """Gradients beside models, as LGA prints them for CIFAR-100 and ResNet-18: 16.5 MB of 4,537."""
 
 
-def has_looks(results: RunResults) -> bool:
+def has_novelty_checks(results: RunResults) -> bool:
     """Tell whether devices looked."""
     return any(seed.noticing for seed in results.seeds.values())
 

@@ -18,7 +18,7 @@ from fleetledger.learning.training import resident
 from fleetledger.learning.training.engine import train_in_loop
 from fleetledger.learning.training.resident import Residence, samples_of, tensor_of
 from fleetledger.learning.training.settings import TrainingEngineSettings
-from fleetledger.learning.training.shared_inference import SENT, InferenceRequest, SharedLooks
+from fleetledger.learning.training.shared_inference import SENT, InferenceRequest, SharedInferences
 from fleetledger.learning.training.stack import train_stacked
 from fleetledger.learning.training.work import Data, Trained, Work
 
@@ -130,7 +130,7 @@ def test_looks_that_agents_share_are_named_in_one_copy_for_all_batches() -> None
         made = residence()
         assert made is not None
         fake.seen.to_device.clear()
-        looks = SharedLooks(
+        looks = SharedInferences(
             {
                 name: [InferenceRequest(made.samples(np.array(rows)), scores, 5)]
                 for name, rows in asked.items()
@@ -148,7 +148,7 @@ def test_each_network_that_agents_share_is_asked_by_itself() -> None:
     def by(factor: int) -> Callable[[torch.Tensor], npt.NDArray[Any]]:
         return lambda batch: batch.numpy().astype(np.int64) * factor
 
-    looks = SharedLooks(
+    looks = SharedInferences(
         {
             "a": [InferenceRequest(PICTURES[:2], by(1), 8, SENT)],
             "b": [

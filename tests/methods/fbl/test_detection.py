@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fleetledger.methods.fbl.detection import MOST_LOOKS, Looks, Measured, Present, look, stands_out
+from fleetledger.methods.fbl.detection import (
+    MOST_CHECKS,
+    Measured,
+    NoveltyHistory,
+    Present,
+    judge_novelty,
+    stands_out,
+)
 from fleetledger.methods.fbl.settings import DetectionSettings
 from tests.methods.fbl.making import ANT, BEE, EVERY
 
@@ -19,10 +26,12 @@ def measured(value):
 
 def run(rules, values, rows=ALL, stage=1, fleet_stages=None, before=None):
     """What a device says to `values`, one after another, and what it remembers."""
-    looks, said = before or Looks(), []
+    looks, said = before or NoveltyHistory(), []
     for number, value in enumerate(values):
         fleet = fleet_stages[number] if fleet_stages else 1
-        transition, looks = look(rules, looks, measured(value), Present(rows, stage, fleet))
+        transition, looks = judge_novelty(
+            rules, looks, measured(value), Present(rows, stage, fleet)
+        )
         said.append(transition)
     return said, looks
 
@@ -114,8 +123,8 @@ def test_the_registry_tells_of_scenes_of_a_newer_stage():
 
 def test_what_is_remembered_is_bounded():
     rules = DetectionSettings(detection="rise")
-    _, looks = run(rules, [0.1] * (MOST_LOOKS + 7))
-    assert len(looks.history) == MOST_LOOKS
+    _, looks = run(rules, [0.1] * (MOST_CHECKS + 7))
+    assert len(looks.history) == MOST_CHECKS
 
 
 @pytest.mark.parametrize("detection", ["history", "rise", "stage"])

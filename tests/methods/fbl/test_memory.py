@@ -7,7 +7,7 @@ import pytest
 
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fbl.assignment import OLD_MODEL
-from fleetledger.methods.fbl.detection import MOST_LOOKS, Looks
+from fleetledger.methods.fbl.detection import MOST_CHECKS, NoveltyHistory
 from fleetledger.methods.fbl.memory import Memory, read_memory
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.tensors import Expected, UpTo, decode_tensors, encode_tensors, read_tensors
@@ -18,7 +18,7 @@ FILE = b"a network"
 FULL = Memory(
     round=7,
     observation=Observation(entropy=0.4, images=12, transition=True),
-    looks=Looks(2, 1, 2, (ANT, BEE), (0.25, 0.125)),
+    looks=NoveltyHistory(2, 1, 2, (ANT, BEE), (0.25, 0.125)),
     seen=frozenset({ANT, CAT}),
     epochs=12,
     old=Digest.of(FILE),
@@ -73,7 +73,7 @@ def test_no_picture_is_remembered():
         (file(round=-1), "round"),
         (file(epochs=-1), "epochs"),
         (file(tasks=2**40), "tasks"),
-        (file(history=[0.1] * (MOST_LOOKS + 1)), "history"),
+        (file(history=[0.1] * (MOST_CHECKS + 1)), "history"),
         (file(history=["much"]), "history"),
         (file(seen=["no/name" * 90]), "seen"),
         (file(rows=[f"c{number}" for number in range(20_000)]), "rows"),

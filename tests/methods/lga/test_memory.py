@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.lga.detection import Looks
+from fleetledger.methods.lga.detection import NoveltyHistory
 from fleetledger.methods.lga.exemplars import herd_repeating, with_exemplars
 from fleetledger.methods.lga.gradients_due import GradientsDue
 from fleetledger.methods.lga.holdings import Current, training_rows
@@ -90,7 +90,7 @@ def test_more_classes_than_the_memory_holds_leave_nothing():
 FULL = Memory(
     round=7,
     observation=Observation(entropy=0.25, images=9, transition=True),
-    looks=Looks(3, 4, (ANT, BEE), (1.5, 0.25)),
+    looks=NoveltyHistory(3, 4, (ANT, BEE), (1.5, 0.25)),
     gradients=GradientsDue(entered=True, withheld=True, sent=(ANT, DOG)),
     exemplars={ANT: digests("a", 3), BEE: digests("b", 2)},
 )

@@ -23,10 +23,10 @@ from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples
 from fleetledger.simulator.engines.inprocess.light.task import RoundTask
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.virtual.answers import Declined, FinishedMember, Finishing
-from fleetledger.simulator.virtual.common_looks import (
+from fleetledger.simulator.virtual.shared_inference import (
     AskedMember,
-    number_looking,
-    with_common_looks,
+    number_observing,
+    with_shared_inference,
 )
 from fleetledger.simulator.virtual.training import (
     TrainerPoolSettings,
@@ -107,7 +107,7 @@ class ObservedMember(NamedTuple):
     seconds: float
 
 
-def looks(
+def check_members_novelty(
     task: RoundTask, members: Iterable[Member], place: CohortResources
 ) -> Iterator[ObservedMember]:
     """Have devices look at their images with the fleet's model; raise `EngineError`.
@@ -117,17 +117,19 @@ def looks(
     assignment, waiting = task.looking, iter(members)
     side = training_device(assignment.method)
     own, engine = side.read_assignment(assignment.settings), place.trainers.for_torch()
-    while together := list(islice(waiting, number_looking(engine))):
+    while together := list(islice(waiting, number_observing(engine))):
         began = time.perf_counter()
-        asked = [_asked_to_look(task, member, place) for member in together]
-        common = with_common_looks(side, own, asked, place.pictures, engine)
+        asked = [_asked_to_observe(task, member, place) for member in together]
+        common = with_shared_inference(side, own, asked, place.pictures, engine)
         for one, member in zip(asked, together, strict=True):
             seen = None if one is None else _looked(assignment, one, common)
             yield ObservedMember(member.device, seen, time.perf_counter() - began)
             began = time.perf_counter()
 
 
-def _asked_to_look(task: RoundTask, member: Member, place: CohortResources) -> AskedMember | None:
+def _asked_to_observe(
+    task: RoundTask, member: Member, place: CohortResources
+) -> AskedMember | None:
     if member.data is None:
         return None
     order = task.looking.round
@@ -188,7 +190,7 @@ class Cohort:
         began = time.perf_counter()
         asked = [self._asked(member) for member in members]
         pictures = self._place.pictures
-        engine = with_common_looks(self._side, self._own, asked, pictures, self._engine)
+        engine = with_shared_inference(self._side, self._own, asked, pictures, self._engine)
         sessions = {
             member.device: self._session(one, engine)
             for member, one in zip(members, asked, strict=True)

@@ -36,7 +36,10 @@ from fleetledger.simulator.engines.inprocess.light.batches import (
     Answering,
     Said,
 )
-from fleetledger.simulator.engines.inprocess.light.cohort import DeviceHoldings, looks
+from fleetledger.simulator.engines.inprocess.light.cohort import (
+    DeviceHoldings,
+    check_members_novelty,
+)
 from fleetledger.simulator.engines.inprocess.light.context import (
     LightContext,
     TrainingContext,
@@ -178,7 +181,9 @@ class LightRound:
     def _look(self, devices: Sequence[DeviceId]) -> Iterator[inputs.Input]:
         """Yield what devices say that only look; what they see does not depend on who trains."""
         context, opened, training = self._context, self._opened, self._training
-        seen_by_each = looks(self._task, map(self._holdings.member, devices), training.place)
+        seen_by_each = check_members_novelty(
+            self._task, map(self._holdings.member, devices), training.place
+        )
         for name in devices:
             context.traffic.asked(name)
             with context.stopwatch.phase("looking"):

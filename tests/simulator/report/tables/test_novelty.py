@@ -5,7 +5,7 @@ import pytest
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.run_page import run_page
 from fleetledger.simulator.report.tables.novelty import (
-    has_looks,
+    has_novelty_checks,
     has_proxy,
     noticing_table,
     proxy_table,
@@ -51,5 +51,5 @@ def test_a_resumed_run_has_no_bytes_of_the_proxy(results: RunResults):
     stages = (first.stages[0].model_copy(update={"proxy": None}), *first.stages[1:])
     seeds = {1: first.model_copy(update={"stages": stages})}
     resumed = results.model_copy(update={"seeds": seeds})
-    assert has_looks(resumed)
+    assert has_novelty_checks(resumed)
     assert not has_proxy(resumed)

@@ -34,12 +34,12 @@ class AskedMember(NamedTuple):
     memory: bytes | None
 
 
-def number_looking(engine: TrainingEngineSettings) -> int:
+def number_observing(engine: TrainingEngineSettings) -> int:
     """Return how many devices that only look do so together."""
     return 1 if engine.device == "cpu" else _TOGETHER
 
 
-def with_common_looks(
+def with_shared_inference(
     side: AnyTrainingDevice,
     assignment: AnyTrainingAssignment,
     asked: Sequence[AskedMember | None],
@@ -57,13 +57,13 @@ def with_common_looks(
         if one is None:
             continue
         try:
-            looks = side.looks_of(assignment, *one, pictures, engine)
+            looks = side.shared_requests(assignment, *one, pictures, engine)
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{one.instruction.device}: {error}") from error
         if looks:
             found[one.instruction.device] = looks
     if not found:
         return engine
-    from fleetledger.learning.training.shared_inference import SharedLooks  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.training.shared_inference import SharedInferences  # noqa: PLC0415 - needs torch
 
-    return replace(engine, shared_inference=SharedLooks(found))
+    return replace(engine, shared_inference=SharedInferences(found))

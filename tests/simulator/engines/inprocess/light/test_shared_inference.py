@@ -23,7 +23,7 @@ from fleetledger.methods.dcid.assignment import MEANS, TRAIN_ALONE
 from fleetledger.methods.training import Observed
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.virtual.common_looks import AskedMember, with_common_looks
+from fleetledger.simulator.virtual.shared_inference import AskedMember, with_shared_inference
 
 pytestmark = pytest.mark.torch
 
@@ -34,7 +34,7 @@ DEVICES: dict[str, Callable[[int], Asked]] = {"lga": lga_device, "fbl": fbl_devi
 def seen(asked: Asked, engine: TrainingEngineSettings, *, together: bool) -> list[Observed]:
     fleet = looking_fleet(asked)
     if together:
-        engine = with_common_looks(asked.side, asked.of, fleet, PICTURES, engine)
+        engine = with_shared_inference(asked.side, asked.of, fleet, PICTURES, engine)
         assert engine.shared_inference is not None
     return [asked.side.observe(asked.of, *one, PICTURES, engine) for one in fleet]
 
@@ -65,7 +65,7 @@ def test_devices_that_have_looked_ask_nothing_again() -> None:
     memory = asked.side.observe(asked.of, *first, PICTURES, HERE).memory
     again = [first._replace(memory=memory), fleet[1]]
     with FakeAccelerator():
-        common = with_common_looks(asked.side, asked.of, again, PICTURES, THERE)
+        common = with_shared_inference(asked.side, asked.of, again, PICTURES, THERE)
         assert common.shared_inference is not None
         assert common.shared_inference.of(first.instruction.device) is None
         told = [asked.side.observe(asked.of, *one, PICTURES, common) for one in again]
@@ -77,9 +77,9 @@ def test_devices_that_have_looked_ask_nothing_again() -> None:
 def test_on_the_processor_each_looks_by_itself() -> None:
     asked = lga_device(13)
     fleet = looking_fleet(asked)
-    assert with_common_looks(asked.side, asked.of, fleet, PICTURES, HERE) is HERE
+    assert with_shared_inference(asked.side, asked.of, fleet, PICTURES, HERE) is HERE
     nobody = [None, None]
-    assert with_common_looks(asked.side, asked.of, nobody, PICTURES, THERE) is THERE
+    assert with_shared_inference(asked.side, asked.of, nobody, PICTURES, THERE) is THERE
 
 
 def test_devices_without_images_ask_nothing() -> None:
@@ -88,7 +88,7 @@ def test_devices_without_images_ask_nothing() -> None:
     empty = first._replace(
         data=replace(first.data, inputs=first.data.inputs[:0], class_names=(), digests=())
     )
-    assert with_common_looks(asked.side, asked.of, [empty, None], PICTURES, THERE) is THERE
+    assert with_shared_inference(asked.side, asked.of, [empty, None], PICTURES, THERE) is THERE
 
 
 def measuring(name: str) -> Asked:
@@ -104,7 +104,7 @@ def test_sites_of_dcid_look_together_at_the_networks_that_they_share(name: str) 
     asked = measuring(name)
     sites = [_half(asked, number) for number in range(2)]
     with FakeAccelerator() as fake:
-        common = with_common_looks(asked.side, asked.of, sites, PICTURES, THERE)
+        common = with_shared_inference(asked.side, asked.of, sites, PICTURES, THERE)
         begun = [asked.side.begin(asked.of, *one, PICTURES, common) for one in sites]
     together = fake.seen.kernels["convolution"]
     with FakeAccelerator() as fake:
