@@ -16,7 +16,7 @@ from fleetledger.device_agent.capabilities import find_capabilities
 from fleetledger.device_agent.core.records import EnrollingState
 from fleetledger.device_agent.core.state import AgentRules, AgentState, DeviceIdentity, LedgerTrust
 from fleetledger.device_agent.device_jobs import DeviceJobs, LocalDeviceJobs
-from fleetledger.device_agent.file_urls import https_rules, told_capabilities
+from fleetledger.device_agent.file_urls import https_rules, reported_capabilities
 from fleetledger.device_agent.health.machine import Machine
 from fleetledger.device_agent.health.reader import HealthReader, TextfileWriter
 from fleetledger.device_agent.home import AgentHome
@@ -183,7 +183,10 @@ def _begun(
     """Return a new run, with its connections, which are not opened yet."""
     settings, boot = home.settings, around.boot
     fleet, device, topics = settings.fleet, settings.device, FleetTopics(settings.fleet)
-    formers, able = store.begin_run(boot), told_capabilities(around.capabilities, settings.files)
+    formers, able = (
+        store.begin_run(boot),
+        reported_capabilities(around.capabilities, settings.files),
+    )
     keys = KeyRing.beside(home.folder, fleet, device)
     # The will may be told long after a key that waits has come to count.
     sender = Sender(fleet, device, boot, signer=keys.newest, wire=around.wire)

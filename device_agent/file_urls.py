@@ -62,7 +62,7 @@ def https_rules(home: AgentHome) -> HttpsRules | None:
     return rules
 
 
-def told_capabilities(found: Capabilities, files: FilesSettings) -> Capabilities:
+def reported_capabilities(found: Capabilities, files: FilesSettings) -> Capabilities:
     """Return what the coordinator is told: an owner who fetches nothing by HTTPS needs no URLs."""
     if files.https:
         return found

@@ -84,7 +84,7 @@ class AgentJournal:
             name: value for name, value in fields.items() if value is not None and value != ""
         }
         said = LogEvent(event, self._device, index, stage, number, version, more)
-        self.events.tell(level, said, text)
+        self.events.emit(level, said, text)
 
     def begin(self, state: AgentState) -> None:
         """Note how things are before a turn."""

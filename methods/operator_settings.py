@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ValidationError
 
 from fleetledger.methods.errors import MethodError
-from fleetledger.schemas.setting_faults import model_in, tell
+from fleetledger.schemas.setting_faults import describe_faults, model_in
 
 SECTION = "method.settings"
 
@@ -21,4 +21,4 @@ def refuse_unknown(assignment: type[BaseModel], settings: Mapping[str, object]) 
         model.model_validate(dict(settings))
     except ValidationError as error:
         if any(fault["type"] == "extra_forbidden" for fault in error.errors(include_url=False)):
-            raise MethodError(tell(error, model, SECTION)) from error
+            raise MethodError(describe_faults(error, model, SECTION)) from error

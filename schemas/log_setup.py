@@ -113,7 +113,7 @@ class EventLog:
         """Say a line that `wants` has let through."""
         self._log.log(level, "%s", text, extra={"about": event})
 
-    def tell(self, level: int, event: LogEvent, text: str) -> None:
+    def emit(self, level: int, event: LogEvent, text: str) -> None:
         """Say a line, unless it is one too many."""
         if self.wants(level, event.name, event.device, event.index):
             self.say(level, event, text)

@@ -25,7 +25,7 @@ _WORDS = (
 """How pydantic's sentences begin, and how ours do."""
 
 
-def tell(error: ValidationError, model: type[BaseModel], prefix: str = "") -> str:
+def describe_faults(error: ValidationError, model: type[BaseModel], prefix: str = "") -> str:
     """Return the first faults of a validation of `model`, fields under `prefix`."""
     faults = error.errors(include_url=False)
     told = [_tell(dict(fault), model, prefix) for fault in faults[:MAX_FAULTS]]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.regular_files import read_regular, regular_status
-from fleetledger.schemas.setting_faults import tell
+from fleetledger.schemas.setting_faults import describe_faults
 from fleetledger.schemas.user_text import decode_text, lines_of
 
 if sys.version_info >= (3, 11):
@@ -80,4 +80,4 @@ def load_settings(path: Path, model: type[Settings]) -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path}: not TOML: {error}; mend that line") from error
     except ValidationError as error:
-        raise SettingsError(f"{path}: {tell(error, model)}") from error
+        raise SettingsError(f"{path}: {describe_faults(error, model)}") from error

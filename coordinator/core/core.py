@@ -126,8 +126,8 @@ class Core:
                 return self._heard(happening, now_ns)
             case inputs.UnreadableMessage(device, text) | inputs.MessageRefused(device, text):
                 return self.devices.refuse(device, text, now_ns)
-            case inputs.MessagePutOff(device, envelope, seconds):
-                return self.devices.put_off(device, envelope, seconds)
+            case inputs.MessageDeferred(device, envelope, seconds):
+                return self.devices.defer(device, envelope, seconds)
             case inputs.EnrolmentProven() | inputs.RotationProven():
                 return self.enrolling.proven(happening, self.live.calendar(now_ns))
             case inputs.HistoryDoubted(device, text):
@@ -137,7 +137,7 @@ class Core:
             case inputs.OperatorCommand(ticket, command, actor):
                 return made_by(actor, self._command(ticket, command, now_ns))
             case inputs.Tick():
-                told = self.silence.due(now_ns) + self.devices.tell_more()
+                told = self.silence.due(now_ns) + self.devices.notify_more()
                 return told + self._decide_due(now_ns)
             case _:
                 return self._worked(happening)
@@ -146,9 +146,7 @@ class Core:
         """Take nothing in and decide nothing while another coordinator runs for this fleet."""
         if isinstance(happening, inputs.Tick):
             return Decision()
-        return self.devices.put_off_for(
-            happening.device, happening.envelope, self.live.beside[:500]
-        )
+        return self.devices.defer_for(happening.device, happening.envelope, self.live.beside[:500])
 
     def _heard(
         self, message: inputs.DeviceMessage | inputs.FormerRunSpoke, now_ns: int
@@ -218,7 +216,7 @@ class Core:
         self.state.apply(entry.body, entry.device, now_ns)
         if self.state.clock.set_back_ns != before:
             self.live.set_back(self.state.clock.set_back_ns - before)
-        told = self.devices.tell_about(entry.body, entry.device).requests
+        told = self.devices.notify_about(entry.body, entry.device).requests
         told += self.models.after(entry.body).requests
         if type(entry.body) in _REORDERS:
             told += self.rounds.proxy.order().requests

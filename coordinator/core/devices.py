@@ -23,8 +23,8 @@ from fleetledger.coordinator.core.requests import (
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.state import KINDS, State
 from fleetledger.coordinator.topics.contributions.refusals import (
-    told_of_newest_retraction,
-    told_of_retractions,
+    newest_retraction_notice,
+    retraction_notices,
 )
 from fleetledger.coordinator.topics.contributions.rules import DeviceBody, Intake
 from fleetledger.coordinator.topics.devices.entries import DeviceBorn
@@ -194,13 +194,13 @@ class Devices:
             case _:
                 return self._intake.transition(device, envelope.read(Transition), now_ns)
 
-    def put_off(self, device: DeviceId, envelope: Envelope, seconds: float) -> Decision:
+    def defer(self, device: DeviceId, envelope: Envelope, seconds: float) -> Decision:
         """Ask a device that has used up its quota to send a message again; nothing else is said."""
         body = _ANSWERED_KINDS.get(envelope.header.kind)
         if body is None:
             return _SILENCE
         try:
-            return self._intake.put_off(device, envelope.read(body), seconds)
+            return self._intake.defer(device, envelope.read(body), seconds)
         except SchemaError:
             return _SILENCE  # it is read, and refused, when there is room
 
@@ -226,7 +226,7 @@ class Devices:
             return told + self.complain(device, fault, now_ns)
         return told + self._intake.not_today(device, envelope.read(body), fault, now_ns)
 
-    def put_off_for(self, device: DeviceId, envelope: Envelope, reason: str) -> Decision:
+    def defer_for(self, device: DeviceId, envelope: Envelope, reason: str) -> Decision:
         """Ask a device to keep what it gives, for a reason; nothing else is said."""
         body = _ANSWERED_KINDS.get(envelope.header.kind)
         if body is None:
@@ -262,9 +262,9 @@ class Devices:
         everybody = self._state.devices.admitted
         self._live.untold.update((("assignment", device), None) for device in everybody)
         self._live.untold.update((("desired", device), None) for device in everybody)
-        return self.tell_more()
+        return self.notify_more()
 
-    def tell_more(self) -> Decision:
+    def notify_more(self) -> Decision:
         """Tell some of those who are to be told something.
 
         What a hundred thousand devices are told takes half a minute, in which all that they say
@@ -275,12 +275,12 @@ class Devices:
             del self._live.untold[told]
         admitted = self._state.devices.admitted
         return together(
-            self._assignment(device) if what == "assignment" else self._delivery.tell(device)
+            self._assignment(device) if what == "assignment" else self._delivery.notify(device)
             for what, device in portion
             if device in admitted
         )
 
-    def tell_about(self, body: EntryBody, maker: DeviceId | None) -> Decision:
+    def notify_about(self, body: EntryBody, maker: DeviceId | None) -> Decision:
         """Return what devices must be told because of an entry, which the state has taken."""
         notifies = _NOTIFIES.get(type(body))
         if notifies is None:
@@ -307,7 +307,7 @@ class Devices:
             what = "assignment"
         concerned = (device for device in devices if self._concerns(device, notification))
         self._live.untold.update(((what, device), None) for device in concerned)
-        return self.tell_more()
+        return self.notify_more()
 
     def _concerns(self, device: DeviceId, notification: Notification) -> bool:
         """Whether an entry may have changed what the broker keeps for a device."""
@@ -327,9 +327,9 @@ class Devices:
             case "assignment" if self._concerns(device, notification):
                 return self._assignment(device)
             case "desired" | "offered" | "released" if self._concerns(device, notification):
-                return self._delivery.tell(device)
+                return self._delivery.notify(device)
             case "born":
-                return self._delivery.tell(device)
+                return self._delivery.notify(device)
             case "everything":
                 return self._greet(device)
             case "installations" if self._is_doubled(device):
@@ -337,7 +337,7 @@ class Devices:
             case "installations":
                 self._twins.settled(device)
             case "retraction":
-                return ask(told_of_newest_retraction(self._state, device))
+                return ask(newest_retraction_notice(self._state, device))
             case "retirement":
                 self._live.device(device).boot = None
                 told = Problem(about="identity", text=not_admitted(self._state, device))
@@ -351,12 +351,12 @@ class Devices:
 
     def _notified_of_action(self, device: DeviceId, action: int | None) -> bool:
         """Whether a device is told what this entry desires; of none, whatever it is told."""
-        told = self._delivery.told(device)
+        told = self._delivery.desired_for(device)
         return action is None or (told is not None and told.action == action)
 
     def _is_newest(self, device: DeviceId) -> bool:
         """Whether a device is to run, or to compare, what the entry just taken in says."""
-        told = self._delivery.told(device)
+        told = self._delivery.desired_for(device)
         return told is not None and told.action == self._state.size - 1
 
     def _notify_of_round(self, devices: tuple[DeviceId, ...] | None) -> Decision:
@@ -430,9 +430,9 @@ class Devices:
         repeated = Decision()
         if _older(heartbeat.assignment_action, action_for(self._state, device)):
             repeated += self._assignment(device)
-        told = self._delivery.told(device)
+        told = self._delivery.desired_for(device)
         if told is not None and _older(heartbeat.desired_action, told.action):
-            repeated += self._delivery.tell(device)
+            repeated += self._delivery.notify(device)
         if heartbeat.outbox_length == 0 and self._holds_otherwise(device, heartbeat):
             repeated += ask(*self._welcomes(device, boot))
         return repeated
@@ -463,7 +463,7 @@ class Devices:
         return (
             ask(*self._welcomes(device, boot, installation))
             + self._assignment(device)
-            + (self._delivery.tell(device) if model else _SILENCE)
+            + (self._delivery.notify(device) if model else _SILENCE)
             + self._notify_of_twins(device)
         )
 
@@ -486,7 +486,7 @@ class Devices:
         next_part = _next_part(self._state, device)
         pages = [held[i : i + MAX_HELD_PARTS] for i in range(0, len(held), MAX_HELD_PARTS)] or [[]]
         # First what was retracted, so that a device does not compute it again as something lost.
-        told: list[Request] = [*told_of_retractions(self._state, device)]
+        told: list[Request] = [*retraction_notices(self._state, device)]
         return told + [
             SendToDevice(
                 device,

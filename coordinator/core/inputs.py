@@ -72,7 +72,7 @@ class RotationProven:
 
 
 @dataclass(frozen=True)
-class MessagePutOff:
+class MessageDeferred:
     """A device has sent more than its quota; for this message there is room in some seconds."""
 
     device: DeviceId
@@ -137,7 +137,7 @@ Input = (
     | FormerRunSpoke
     | UnreadableMessage
     | MessageRefused
-    | MessagePutOff
+    | MessageDeferred
     | EnrolmentProven
     | RotationProven
     | HistoryDoubted

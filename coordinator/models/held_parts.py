@@ -79,9 +79,9 @@ class HeldParts:
             self.size = entry.index + 1
             return ()
         at = EntryContext(entry.index, entry.device, entry.time_ns)
-        return self.take_body(read_entry(entry.kind, entry.body), at)
+        return self.apply_body(read_entry(entry.kind, entry.body), at)
 
-    def take_body(self, body: EntryBody, at: EntryContext) -> tuple[int, ...]:
+    def apply_body(self, body: EntryBody, at: EntryContext) -> tuple[int, ...]:
         """Fold one entry by its body; return the contributions that may have moved by it."""
         self.size = at.index + 1
         change = self._changes.get(type(body))

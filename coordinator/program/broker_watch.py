@@ -63,4 +63,4 @@ class BrokerWatch:
             if first is not None:
                 said = LogEvent("broker.password_misused", first.user)
                 text = f"{first.sentence}: its password may be stolen, or a copy of it runs"
-                events.tell(logging.WARNING, said, text)
+                events.emit(logging.WARNING, said, text)

@@ -80,12 +80,12 @@ class Journal:
         if boot is not None:
             found = "" if envelope.header.kind == Birth.kind else ", found late by its heartbeat"
             event = LogEvent("device.online", device, more={"boot": str(boot)})
-            self._events.tell(logging.INFO, event, f"Device {device} is online{found}.")
+            self._events.emit(logging.INFO, event, f"Device {device} is online{found}.")
             return
         reason = _why_away(envelope)
         event = LogEvent("device.away", device, more={"reason": reason} if reason else {})
         why = f": {reason}" if reason else ""
-        self._events.tell(logging.INFO, event, f"Device {device} is away{why}.")
+        self._events.emit(logging.INFO, event, f"Device {device} is away{why}.")
 
 
 def event_of(body: EntryBody, index: int, device: DeviceId | None) -> LogEvent:

@@ -52,12 +52,12 @@ class MessageReader:
             return None, True  # a retained message was cleared
         now = self._clock.seconds()
         if not self._quotas.takes(spoken, len(message.payload), now):
-            return self._put_off(spoken, message.payload, now), False
+            return self._defer(spoken, message.payload, now), False
         happening = self._understood(spoken.device, message)
         if not isinstance(happening, inputs.MessageRefused):  # of which only the end was read
             self._quotas.charge_json(spoken, message.payload.find(b"\n") + 1, now)
         if _offers(happening) and not self._quotas.may_offer(spoken, now):
-            return self._put_off(spoken, message.payload, now, offers=True), False
+            return self._defer(spoken, message.payload, now, offers=True), False
         return happening, True
 
     def charge(self, device: DeviceId, size: int) -> None:
@@ -84,7 +84,7 @@ class MessageReader:
                 log.warning("%s: not readable, %d so far: %s", device, count, error, extra=said)
             return inputs.UnreadableMessage(device, str(error))
 
-    def _put_off(
+    def _defer(
         self, spoken: DeviceTopic, payload: bytes, now: float, *, offers: bool = False
     ) -> inputs.Input | None:
         """Say now and then to a device that sends too much when it may send again."""
@@ -94,11 +94,11 @@ class MessageReader:
             log.warning("%s: %d messages beyond its quota so far", spoken.device, count, extra=said)
         if payload.find(b"\n", 0, _LONGEST_ANSWERED + 1) < 0:
             return None
-        seconds = self._quotas.put_off(spoken, now, offers=offers)
+        seconds = self._quotas.defer(spoken, now, offers=offers)
         if seconds is None:
             return None
         try:
-            return inputs.MessagePutOff(
+            return inputs.MessageDeferred(
                 spoken.device, decode(payload, wire=self._authenticator.wire), seconds
             )
         except SchemaError:

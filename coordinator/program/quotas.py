@@ -118,7 +118,7 @@ class Quotas:
         """Take off the bytes of a payload that is fetched."""
         self._account(DeviceTopic("up", device, "msg"), now).fetched.left -= size
 
-    def put_off(self, spoken: DeviceTopic, now: float, *, offers: bool = False) -> float | None:
+    def defer(self, spoken: DeviceTopic, now: float, *, offers: bool = False) -> float | None:
         """Return for how many seconds to put off what waits for a receipt; None to say nothing.
 
         With `offers` it is a message that offers a payload.

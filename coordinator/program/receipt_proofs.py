@@ -27,7 +27,7 @@ def with_proof(receipt: Receipt, ledger: LedgerReader, seen_size: int | None) ->
     return receipt.model_copy(update={"answer": proven})
 
 
-def told_otherwise(ledger: LedgerReader, seen: SeenCheckpoint) -> str:
+def contradiction(ledger: LedgerReader, seen: SeenCheckpoint) -> str:
     """Return in words how the ledger differs from what a device has seen; empty where it agrees."""
     if seen.size > ledger.size:
         return (

@@ -47,7 +47,7 @@ from fleetledger.coordinator.program.message_reader import MessageReader
 from fleetledger.coordinator.program.operator import AnswersCommands, WaitingCommand
 from fleetledger.coordinator.program.payload_intake import PayloadIntake
 from fleetledger.coordinator.program.quotas import Quotas
-from fleetledger.coordinator.program.receipt_proofs import told_otherwise, with_proof
+from fleetledger.coordinator.program.receipt_proofs import contradiction, with_proof
 from fleetledger.coordinator.program.refusing_disk import RefusingDisk
 from fleetledger.coordinator.program.rivals import Rivals
 from fleetledger.coordinator.program.snapshot_keeper import SnapshotKeeper
@@ -414,7 +414,7 @@ class Shell:
         if seen is None or self._compared.get(message.device) == seen:
             return
         self._compared[message.device] = seen
-        text = told_otherwise(self._parts.engine.ledger, seen)
+        text = contradiction(self._parts.engine.ledger, seen)
         if text:
             said = about("ledger.doubted", device=message.device)
             log.error("%s: %s", message.device, text, extra=said)

@@ -102,7 +102,7 @@ class TrafficMeters:
 
 def _kind_of(happening: inputs.Input | None) -> str:
     match happening:
-        case inputs.DeviceMessage() | inputs.FormerRunSpoke() | inputs.MessagePutOff():
+        case inputs.DeviceMessage() | inputs.FormerRunSpoke() | inputs.MessageDeferred():
             kind = happening.envelope.header.kind
             return kind if kind in _KINDS else _OTHER
         case inputs.EnrolmentProven():

@@ -66,7 +66,7 @@ def serve(
 ) -> None:
     """Run the proxy of `home` until SIGINT or SIGTERM; raise `ProxyError` or `SettingsError`."""
     settings = load(home)
-    lock = take_home(home)
+    lock = lock_home(home)
     with ExitStack() as stack:
         stack.callback(lock.release)
         stack.enter_context(logging_on(log_format, log_level))
@@ -84,7 +84,7 @@ class Embedded:
     def __init__(self, home: Path, on_end: Callable[[], None]) -> None:
         """Begin; `on_end` is called where it ends by an error. Raises as `serve` does."""
         settings = load(home)
-        self._lock = take_home(home)
+        self._lock = lock_home(home)
         self._on_end = on_end
         self._error: BaseException | None = None
         self._made = threading.Event()
@@ -118,7 +118,7 @@ class Embedded:
             self._on_end()
 
 
-def take_home(home: Path) -> WriterLock:
+def lock_home(home: Path) -> WriterLock:
     """Check that a proxy can run here, and take its folder; raise `ProxyError`."""
     if find_spec("torch") is None:
         raise ProxyError(

@@ -14,7 +14,7 @@ from pydantic import Field
 from fleetledger.coordinator.core.phrases import count_of, some, span
 from fleetledger.coordinator.reports.rollouts.report import RolloutSummary
 from fleetledger.coordinator.reports.waits import Wait
-from fleetledger.coordinator.topics.devices.choice import told_tags
+from fleetledger.coordinator.topics.devices.choice import describe_tags
 from fleetledger.coordinator.topics.models.queries import HELD
 from fleetledger.coordinator.topics.releases.views import WaitingPush
 from fleetledger.schemas.command_report import Column, Report
@@ -126,7 +126,7 @@ class FleetDevice(Strict):
     """Hash of its key, `invited` or `revoked`; empty where it has none."""
     tags: Annotated[
         dict[str, str],
-        Column("tags", told_tags, last=True, sparse=True),
+        Column("tags", describe_tags, last=True, sparse=True),
     ] = Field(default={})
     """What it is told apart by; the operator's word is over the owner's."""
     pinned: int | None = None

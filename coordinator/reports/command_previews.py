@@ -13,10 +13,10 @@ from fleetledger.coordinator.reports.rollouts.rollout_waits import preview_waits
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.queries import (
+    describe_canaries,
     going_back,
     measured_version,
     one_version,
-    told_canaries,
 )
 from fleetledger.coordinator.topics.rollouts.membership import DeviceStage
 from fleetledger.schemas.count_words import agree
@@ -89,7 +89,7 @@ def preview_back(
     step, stays = going_back(ledger, to), "goes back too" if canaries else "stays so"
     return (
         f"all devices are to run {step.leaving.text}",
-        *(f"{line}, which {stays}" for line in told_canaries(step.canaries)),
+        *(f"{line}, which {stays}" for line in describe_canaries(step.canaries)),
         f"to go back to: {step.to.text}; new models are held then",
         *(_waits_for_signature(step.to.version) if unsigned else ()),
         _as_rollout(step.to.version),

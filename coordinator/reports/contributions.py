@@ -192,7 +192,7 @@ def over_time(
     return CountsOverTime(first_ns=first_ns, span_ns=span_ns, counts=counts)
 
 
-def given_since(ledger: LedgerReader, time_ns: int) -> int:
+def contributions_since(ledger: LedgerReader, time_ns: int) -> int:
     """Return how many contributions came since a time; what came earlier is not looked at."""
     return len(ledger.indices(bodies.ContributionAccepted, start=_since(ledger, time_ns)))
 

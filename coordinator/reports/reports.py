@@ -14,8 +14,8 @@ from fleetledger.coordinator.reports.answers import (
     WaitingRelease,
 )
 from fleetledger.coordinator.topics.classes.views import ClassRow
-from fleetledger.coordinator.topics.devices.choice import told_tags
-from fleetledger.coordinator.topics.models.queries import HELD, ListedModel, told_canaries
+from fleetledger.coordinator.topics.devices.choice import describe_tags
+from fleetledger.coordinator.topics.models.queries import HELD, ListedModel, describe_canaries
 from fleetledger.coordinator.topics.proxy.views import OldModelRow
 from fleetledger.coordinator.topics.rounds.views import DeclinedRow, RoundRow
 from fleetledger.coordinator.topics.stages.views import ReportRow, StageRow
@@ -76,7 +76,7 @@ class ListedDevice(Strict):
 
     name: Annotated[str, Column("device")]
     state: Annotated[DeviceState, Column("state")]
-    tags: Annotated[dict[str, str], Column("tags", told_tags)]
+    tags: Annotated[dict[str, str], Column("tags", describe_tags)]
     """The operator's over the owner's."""
     active_version: Annotated[int | None, Column("model")]
     desired_version: int | None
@@ -158,7 +158,7 @@ class ModelsReport(Report):
 
     def below(self) -> Iterator[str]:
         """Return which versions are tried, and whether new ones are held."""
-        yield from told_canaries(self.canaries)
+        yield from describe_canaries(self.canaries)
         if self.held:
             yield HELD
 

@@ -98,7 +98,7 @@ class GivenRow:
     """`held` where a part of it is in the sum; of rounds `answer`; else what became of one."""
 
 
-def given_for(ledger: LedgerReader, stage: int, after: int, limit: int) -> list[GivenRow]:
+def stage_contributions(ledger: LedgerReader, stage: int, after: int, limit: int) -> list[GivenRow]:
     """Return what each device gave for a stage, the most first, from a place on."""
     found = [
         GivenRow(

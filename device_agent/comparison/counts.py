@@ -94,19 +94,19 @@ class ComparisonTally:
         for tally, taken in zip(self.latencies, seconds, strict=True):
             tally.add(taken)
 
-    def take_entropies(self, nats: tuple[float, float]) -> None:
+    def add_entropies(self, nats: tuple[float, float]) -> None:
         """Count how sure each is of an image."""
         for tally, value in zip(self.entropies, nats, strict=True):
             tally.add(value)
 
-    def take_labelled(self, active: ModelReply, candidate: ModelReply) -> None:
+    def add_labelled(self, active: ModelReply, candidate: ModelReply) -> None:
         """Count, for each class that an image shows, which of the two has it right."""
         for name, right in active.right.items():
             known = self.classes.get(name, Pairs())
             place = _PLACES[(right, candidate.right[name])]
             self.classes[name] = known.model_copy(update={place: getattr(known, place) + 1})
 
-    def take_unlabelled(self, *, agree: bool) -> None:
+    def add_unlabelled(self, *, agree: bool) -> None:
         """Count an image for which nobody says what is right."""
         self.unlabelled += 1
         self.agreed += agree

@@ -104,13 +104,13 @@ class RunningComparison:
         tally.time((active.reply.seconds, candidate.reply.seconds))
         labelled = image.class_name is not None or image.scene is not None
         if labelled:
-            tally.take_labelled(active.reply, candidate.reply)
+            tally.add_labelled(active.reply, candidate.reply)
         else:
             same = agree(active, candidate)
             if same is not None:
-                tally.take_unlabelled(agree=same)
+                tally.add_unlabelled(agree=same)
         if active.reply.right.keys() <= self._shared:
-            tally.take_entropies((active.reply.nats, candidate.reply.nats))
+            tally.add_entropies((active.reply.nats, candidate.reply.nats))
 
     def _ask(
         self, image: ComparedImage, prepared: tuple[ReadSample, ReadSample]

@@ -20,7 +20,7 @@ from dataclasses import replace
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.changes.proofs import HeardMore, SilenceNoted
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
-from fleetledger.device_agent.core.notices import problem, tell
+from fleetledger.device_agent.core.notices import problem, report_problems
 from fleetledger.device_agent.core.records import Listening, News, SignedNews
 from fleetledger.device_agent.core.requests import Say
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
@@ -90,7 +90,7 @@ def silence_due(state: AgentState, now: float) -> AgentDecision:
     seconds = records.silent + now - listening.since
     if seconds >= longest and not listening.told:
         text = silence(seconds)
-        told = tell(state.told, [problem("coordinator", text)], state.rules)
+        told = report_problems(state.told, [problem("coordinator", text)], state.rules)
         later = replace(listening, since=now, told=True)
         return change(later, SilenceNoted(seconds), told) + ask(Say(text))
     if now - listening.since < _noted_every(longest):

@@ -28,7 +28,7 @@ from fleetledger.device_agent.core.decision import (
     change,
     tried,
 )
-from fleetledger.device_agent.core.notices import problem, recovered, tell
+from fleetledger.device_agent.core.notices import problem, recovered, report_problems
 from fleetledger.device_agent.core.policy import refusal
 from fleetledger.device_agent.core.records import (
     CountingState,
@@ -329,7 +329,7 @@ def samples_unanswered(
     """Leave images out of which the frozen model makes no finite features, and tell their paths."""
     reasons = tuple((digest, UNANSWERED) for digest in event.images)
     problems = [problem("sample", sample_text(state, *item)) for item in reasons]
-    told = tell(state.told, problems, state.rules)
+    told = report_problems(state.told, problems, state.rules)
     return change(ImagesUnanswered(event.frozen, reasons), told)
 
 
@@ -347,7 +347,7 @@ def part_failed(state: AgentState, event: inputs.PartFailed, now: float) -> Agen
         return NOTHING_TO_DO
     waits = Waits(state.rules.retry_shortest, state.rules.retry_longest)
     retry = tried(state.work.retry, now, waits, state.identity.boot, "work")
-    told = tell(state.told, [problem("contribution", event.reason)], state.rules)
+    told = report_problems(state.told, [problem("contribution", event.reason)], state.rules)
     work = CountingState(retry=retry, trouble=event.reason, gave_at=state.work.gave_at)
     return change(work, told)
 
@@ -360,7 +360,7 @@ def _job_ended(
     if not unusable:
         return change(work, told)
     problems = [problem("sample", sample_text(state, *item)) for item in unusable]
-    told = tell(told, problems, state.rules)
+    told = report_problems(told, problems, state.rules)
     return change(work, ImagesUnusable(unusable), told)
 
 

@@ -20,7 +20,7 @@ from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.changes.durable import Change
 from fleetledger.device_agent.core.changes.measurements import ImagesMeasured, TransitionWritten
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
-from fleetledger.device_agent.core.notices import problem, recovered, tell
+from fleetledger.device_agent.core.notices import problem, recovered, report_problems
 from fleetledger.device_agent.core.records import Detecting, ImageToCount
 from fleetledger.device_agent.core.requests import Measure
 from fleetledger.device_agent.core.standing_problems import left_out
@@ -79,7 +79,7 @@ def measured(state: AgentState, event: inputs.UncertaintyMeasured, now: float) -
     images = state.detecting.measured + len(event.values)
     detecting = replace(state.detecting, running=False, measured=images)
     if event.head is None or rules is None:
-        told = tell(state.told, [problem("detection", event.reason)], state.rules)
+        told = report_problems(state.told, [problem("detection", event.reason)], state.rules)
         return change(replace(detecting, settled=True, trouble=event.reason), told)
     detector, measurements = observe(
         state.records.detector, event.values, event.head, rules, event.projections

@@ -10,7 +10,7 @@ from __future__ import annotations
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.changes.rounds import GradientsLost, GradientsWritten
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
-from fleetledger.device_agent.core.notices import problem, tell_happened
+from fleetledger.device_agent.core.notices import problem, report_happened
 from fleetledger.device_agent.core.records import TrainingJob
 from fleetledger.device_agent.core.state import AgentState
 from fleetledger.schemas.proxy import PrototypeGradients
@@ -44,6 +44,6 @@ def lost_due(state: AgentState, _now: float) -> AgentDecision:
             continue
         if body.payload not in state.files.here:
             text = f"round {body.key.part}: their file is gone; the proxy goes without them"
-            told = tell_happened(state.told, [problem("gradients", text)], state.rules)
+            told = report_happened(state.told, [problem("gradients", text)], state.rules)
             return change(GradientsLost(body.key), told)
     return NOTHING_TO_DO

@@ -26,7 +26,12 @@ from fleetledger.device_agent.core.decision import (
     change,
     tried,
 )
-from fleetledger.device_agent.core.notices import problem, recovered, tell, tell_happened
+from fleetledger.device_agent.core.notices import (
+    problem,
+    recovered,
+    report_happened,
+    report_problems,
+)
 from fleetledger.device_agent.core.records import Files, ModelProgress, Try
 from fleetledger.device_agent.core.requests import (
     CancelFetch,
@@ -70,7 +75,7 @@ def started(state: AgentState, event: inputs.Started, now: float) -> AgentDecisi
     decision = change(models, replace(state.files, here=event.files, littered=True))
     expired = releases.expired(state, event.time_ns)
     if expired:
-        decision += change(tell_happened(state.told, [problem("model", expired)], state.rules))
+        decision += change(report_happened(state.told, [problem("model", expired)], state.rules))
     decision += variants.started(state, event)
     return decision + ask(CheckActiveModel(event.active)) if event.active else decision
 
@@ -199,7 +204,7 @@ def fetch_failed(state: AgentState, event: inputs.FetchFailed, now: float) -> Ag
         return NOTHING_TO_DO  # it was called off
     if event.full_disk:
         text = f"file {event.digest.short}: {event.reason}; free some space, it is asked for again"
-        told = tell(state.told, [problem("model", text)], state.rules)
+        told = report_problems(state.told, [problem("model", text)], state.rules)
         return change(_starved(state, event.digest, now, text), told)
     count, files = _note_failure(state, event.digest, now)
     action = open_action(state)
@@ -212,7 +217,7 @@ def fetch_failed(state: AgentState, event: inputs.FetchFailed, now: float) -> Ag
         reason = f"file {event.digest.short} did not come in {tries}: {event.reason}"
         return change(files) + ended(state, action, "failed", reason)
     text = f"file {event.digest.short}: {event.reason}; it is asked for again"
-    told = tell(state.told, [problem("model", text)], state.rules)
+    told = report_problems(state.told, [problem("model", text)], state.rules)
     return change(replace(files, trouble=text), told)
 
 
@@ -420,7 +425,9 @@ def evaluated(state: AgentState, event: inputs.Evaluated, _now: float) -> AgentD
     if event.evaluation is None:
         if not event.reason:
             return decision + change(told)
-        return decision + change(tell(told, [problem("evaluation", event.reason)], state.rules))
+        return decision + change(
+            report_problems(told, [problem("evaluation", event.reason)], state.rules)
+        )
     return decision + change(ModelEvaluated(event.evaluation), replace(told, evaluation=False))
 
 

@@ -22,7 +22,7 @@ _REMEMBERED_PROBLEMS = 500
 _RECENT_PROBLEMS = 10
 
 
-def tell(told: OwnReports, problems: Iterable[Problem], rules: AgentRules) -> OwnReports:
+def report_problems(told: OwnReports, problems: Iterable[Problem], rules: AgentRules) -> OwnReports:
     """Queue problems that were not told yet; beyond the queue's length they are only counted."""
     known = told.problems if len(told.problems) < _REMEMBERED_PROBLEMS else frozenset()
     new = {problem.text: problem for problem in problems if problem.text not in known}
@@ -37,12 +37,12 @@ def tell(told: OwnReports, problems: Iterable[Problem], rules: AgentRules) -> Ow
     )
 
 
-def tell_happened(told: OwnReports, problems: Iterable[Problem], rules: AgentRules) -> OwnReports:
+def report_happened(told: OwnReports, problems: Iterable[Problem], rules: AgentRules) -> OwnReports:
     """Queue what has happened at one moment, and does not stand."""
     items = tuple(problems)
     new = tuple(item for item in items if item.text not in told.problems)
     happened = (*told.happened, *new)[-_RECENT_PROBLEMS:]
-    return replace(tell(told, items, rules), happened=happened)
+    return replace(report_problems(told, items, rules), happened=happened)
 
 
 def recovered(told: OwnReports, texts: Iterable[str]) -> OwnReports:
@@ -61,7 +61,7 @@ def problem(about: str, text: str) -> Problem:
 
 def noticed(state: AgentState, event: inputs.Noticed, _now: float) -> AgentDecision:
     """Tell what the work met."""
-    return change(tell_happened(state.told, [event.problem], state.rules))
+    return change(report_happened(state.told, [event.problem], state.rules))
 
 
 def images_due(state: AgentState, _now: float) -> AgentDecision:

@@ -20,15 +20,15 @@ from fleetledger.device_agent.core.decision import (
     change,
     tried,
 )
-from fleetledger.device_agent.core.notices import problem, tell_happened
+from fleetledger.device_agent.core.notices import problem, report_happened
 from fleetledger.device_agent.core.policy import may_send
 from fleetledger.device_agent.core.presence import merge_held
 from fleetledger.device_agent.core.proofs import doubt, seen_after
 from fleetledger.device_agent.core.records import (
+    Deferral,
     OutboxKey,
     OutboxMessage,
     PresenceState,
-    PutOff,
     Sending,
     Try,
 )
@@ -67,7 +67,7 @@ def receipt_arrived(state: AgentState, event: inputs.ReceiptArrived, now: float)
         case Refused(reason=reason):
             return _refused(state, key, reason)
         case Later() as answer:
-            return change(_put_off(state, key, answer, now))
+            return change(_defer(state, key, answer, now))
 
 
 def _proven(
@@ -80,7 +80,7 @@ def _proven(
         seen = seen_after(state, key, message, answer)
     except SchemaError as error:
         text = doubt(key, error)
-        return change(tell_happened(state.told, [problem("ledger", text)], state.rules))
+        return change(report_happened(state.told, [problem("ledger", text)], state.rules))
     news = NOTHING_TO_DO if seen == state.records.seen else change(CheckpointSeen(seen))
     return news + _accepted(state, key, message)
 
@@ -117,7 +117,7 @@ def _refused(state: AgentState, key: OutboxKey, reason: str) -> AgentDecision:
     changes = (
         RefusalNoted(key, reason),
         presence,
-        tell_happened(state.told, [refusal_problem(key, reason)], state.rules),
+        report_happened(state.told, [refusal_problem(key, reason)], state.rules),
         replace(state.files, littered=True),
         replace(state.work, settled=False),
     )
@@ -157,16 +157,16 @@ def messages_due(state: AgentState, now: float) -> AgentDecision:
             requests.append(SendOutboxMessage(key, message.body))
     if not requests:
         return NOTHING_TO_DO
-    put_off = {k: v for k, v in state.sending.put_off.items() if k in state.records.outbox}
-    return AgentDecision((Sending(tries, put_off),), tuple(requests))
+    deferred = {k: v for k, v in state.sending.deferred.items() if k in state.records.outbox}
+    return AgentDecision((Sending(tries, deferred),), tuple(requests))
 
 
 def _under_way(state: AgentState) -> Iterator[tuple[OutboxKey, OutboxMessage]]:
     """Yield the messages that are on their way; those to the proxy hold up no other."""
     most = state.rules.messages_under_way
-    put_off = state.sending.put_off
+    deferred = state.sending.deferred
     # What the coordinator puts off may wait for long, and holds up no other.
-    yield from islice(sorted(_sendable(state), key=lambda item: item[0] in put_off), most)
+    yield from islice(sorted(_sendable(state), key=lambda item: item[0] in deferred), most)
     yield from islice(_for_proxy(state), most)
 
 
@@ -216,14 +216,14 @@ def next_message(state: AgentState, now: float) -> float | None:
     )
 
 
-def _put_off(state: AgentState, key: OutboxKey, answer: Later, now: float) -> Sending:
+def _defer(state: AgentState, key: OutboxKey, answer: Later, now: float) -> Sending:
     """Return when a message goes again: the longer it is put off, the less often it asks."""
     sending, longest = state.sending, state.rules.message_longest
-    known = sending.put_off.get(key)
+    known = sending.deferred.get(key)
     since = now if known is None else known.since
     wait = max(answer.after_seconds, min(longest, _PUT_OFF_SHARE * (now - since)))
     count = sending.tries.get(key, Try(0, now)).count
     return Sending(
         {**sending.tries, key: Try(count, now + wait)},
-        {**sending.put_off, key: PutOff(since, answer.reason)},
+        {**sending.deferred, key: Deferral(since, answer.reason)},
     )

@@ -18,7 +18,7 @@ from fleetledger.device_agent.core.decision import (
     tried,
 )
 from fleetledger.device_agent.core.enrolment import ask_anew
-from fleetledger.device_agent.core.notices import problem, tell_happened
+from fleetledger.device_agent.core.notices import problem, report_happened
 from fleetledger.device_agent.core.records import Files, PresenceState, Sending, Try
 from fleetledger.device_agent.core.requests import ReferTo, Say, Send, SendHealth, SendHeartbeat
 from fleetledger.device_agent.core.state import AgentState
@@ -117,7 +117,7 @@ def _doubted(state: AgentState, event: inputs.CoordinatorBorn) -> AgentDecision:
     if state.presence.doubted:
         return NOTHING_TO_DO
     text = coordinator_presence.why_old(state, event)
-    told = tell_happened(state.told, [problem("ledger", text)], state.rules)
+    told = report_happened(state.told, [problem("ledger", text)], state.rules)
     return change(replace(state.presence, doubted=True), told) + ask(
         Say(text), Send("state", make_birth(state), retain=True)
     )
@@ -135,7 +135,7 @@ def _ledger_is_shorter(state: AgentState, event: inputs.CoordinatorBorn) -> Agen
         f"{records.last_action}; it was restored from a backup, and this device gives again what "
         "the backup lacks"
     )
-    told = tell_happened(state.told, [Problem(about="ledger", text=text)], state.rules)
+    told = report_happened(state.told, [Problem(about="ledger", text=text)], state.rules)
     return change(ActionsForgotten(event.boot), told)
 
 
@@ -167,7 +167,7 @@ def welcomed(state: AgentState, event: inputs.Welcomed, _now: float) -> AgentDec
     if not welcome.more and presence.welcomed_by != event.coordinator:
         presence = replace(presence, welcomed_by=event.coordinator)
         told = replace(state.told, waiting={}, status=False, evaluation=False)
-        changes += [Sending(put_off=state.sending.put_off), told]
+        changes += [Sending(deferred=state.sending.deferred), told]
     changes += [presence, replace(state.work, settled=False)]
     return AgentDecision(tuple(changes))
 

@@ -360,7 +360,7 @@ class Detecting:
 
 
 @dataclass(frozen=True)
-class PutOff:
+class Deferral:
     """A message that the coordinator asked to send again later."""
 
     since: float
@@ -373,7 +373,7 @@ class Sending:
     """Messages that were sent in this connection and have no receipt yet."""
 
     tries: Mapping[OutboxKey, Try] = field(default_factory=dict)
-    put_off: Mapping[OutboxKey, PutOff] = field(default_factory=dict)
+    deferred: Mapping[OutboxKey, Deferral] = field(default_factory=dict)
     """Messages that the coordinator put off, over connections."""
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.changes.actions import AssignmentTaken
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
-from fleetledger.device_agent.core.notices import problem, recovered, tell
+from fleetledger.device_agent.core.notices import problem, recovered, report_problems
 from fleetledger.device_agent.core.records import RESTLESS_SCANS, CountedImage, Sighting
 from fleetledger.device_agent.core.requests import Scan
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
@@ -73,7 +73,7 @@ def scanned(state: AgentState, event: inputs.Scanned, now: float) -> AgentDecisi
     known = {item.text for item in scanning.problems}
     over = [item.text for item in before.problems if item.text not in known]
     told = recovered(state.told, [*over, before.trouble])
-    told = tell(told, scanning.problems, state.rules)
+    told = report_problems(told, scanning.problems, state.rules)
     decision = change(scanning, told)
     if (images, scanning.done_for, scanning.restless) != (
         before.images,
@@ -95,7 +95,7 @@ def scan_failed(state: AgentState, event: inputs.ScanFailed, now: float) -> Agen
         done_for=None,
         trouble=event.reason,
     )
-    told = tell(state.told, [problem("data folder", event.reason)], state.rules)
+    told = report_problems(state.told, [problem("data folder", event.reason)], state.rules)
     return change(scanning, told)
 
 

@@ -118,13 +118,13 @@ def _unanswered(state: AgentState, *, moving: bool) -> Iterator[OpenProblem]:
     if text:
         yield OpenProblem("coordinator", text, True, PATIENCE_SECONDS, "unanswered")
         return
-    outbox, put_off = state.records.outbox, state.sending.put_off
-    reasons = [put_off[key].reason for key in outbox if key in put_off]
+    outbox, deferred = state.records.outbox, state.sending.deferred
+    reasons = [deferred[key].reason for key in outbox if key in deferred]
     if reasons:
         messages = "1 message waits" if len(reasons) == 1 else f"{len(reasons)} messages wait"
         text = f"outbox: {messages} here, put off by the coordinator: {reasons[0]}"
         yield OpenProblem("outbox", text, True, PATIENCE_SECONDS, "put off")
-    sent = (state.sending.tries.get(key) for key in outbox if key not in put_off)
+    sent = (state.sending.tries.get(key) for key in outbox if key not in deferred)
     waiting = 0 if moving else sum(item is not None and item.count >= _TRIES for item in sent)
     if waiting:
         messages = "1 message has" if waiting == 1 else f"{waiting} messages have"

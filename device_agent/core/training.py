@@ -29,7 +29,7 @@ from fleetledger.device_agent.core.decision import (
     tried,
 )
 from fleetledger.device_agent.core.gradients import gradients_written
-from fleetledger.device_agent.core.notices import problem, tell, tell_happened
+from fleetledger.device_agent.core.notices import problem, report_happened, report_problems
 from fleetledger.device_agent.core.policy import publishes_gradients, refusal, withheld
 from fleetledger.device_agent.core.records import ImageToCount, Sighting, Training, TrainingJob
 from fleetledger.device_agent.core.requests import Train
@@ -78,7 +78,7 @@ def _tell_withheld(state: AgentState, job: TrainingJob) -> AgentDecision:
     kept = withheld(state.rules, job.method)
     if not kept or job.observes:
         return NOTHING_TO_DO
-    return change(tell_happened(state.told, [problem("policy", kept)], state.rules))
+    return change(report_happened(state.told, [problem("policy", kept)], state.rules))
 
 
 def trained(state: AgentState, event: inputs.TrainingFinished, _now: float) -> AgentDecision:
@@ -157,7 +157,7 @@ def training_failed(state: AgentState, event: inputs.TrainingFailed, now: float)
     key = event.job.key
     text = f"round {key.part}: {event.reason}"
     failed = [problem("training", text)]
-    happened = tell_happened(state.told, failed, state.rules)
+    happened = report_happened(state.told, failed, state.rules)
     if not _is_asked(state, event.job):
         return change(Training(), happened)
     waits = Waits(state.rules.retry_shortest, state.rules.retry_longest)
@@ -165,7 +165,7 @@ def training_failed(state: AgentState, event: inputs.TrainingFailed, now: float)
     if event.hopeless or retry.count >= MOST_TRIES:
         declined = RoundDeclined(key.stage, key.part, event.reason[:500])
         return change(Training(), happened, declined)
-    told = tell(state.told, failed, state.rules)
+    told = report_problems(state.told, failed, state.rules)
     return change(Training(retry=retry, trouble=text), told)
 
 
@@ -232,7 +232,7 @@ def _job_ended(state: AgentState, unusable: tuple[tuple[Digest, str], ...]) -> A
     if not unusable:
         return change(Training())
     problems = [problem("sample", sample_text(state, *item)) for item in unusable]
-    told = tell(state.told, problems, state.rules)
+    told = report_problems(state.told, problems, state.rules)
     return change(Training(), ImagesUnusable(unusable), told)
 
 

@@ -20,7 +20,7 @@ from fleetledger.device_agent.core.changes.variants import (
     VariantsForgiven,
 )
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
-from fleetledger.device_agent.core.notices import problem, tell_happened
+from fleetledger.device_agent.core.notices import problem, report_happened
 from fleetledger.device_agent.core.records import OwnReports
 from fleetledger.device_agent.core.state import AgentState
 from fleetledger.schemas.count_words import count_of
@@ -95,4 +95,4 @@ def did_not_come(state: AgentState, variant: VariantOffer, tries: int) -> AgentD
 
 def _told(state: AgentState, event: inputs.VariantLeft) -> OwnReports:
     text = f"{event.name} is left for the reference: {event.reason}"
-    return tell_happened(state.told, [problem("model", text)], state.rules)
+    return report_happened(state.told, [problem("model", text)], state.rules)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fleetledger.device_agent.errors import LoadError, ModelError
 from fleetledger.device_agent.inference.leases import CURRENT, leave_unless_leased
-from fleetledger.device_agent.inference.second_names import give_second_name, holds_blob
+from fleetledger.device_agent.inference.second_names import holds_blob, link_blob
 from fleetledger.device_agent.slots import ModelSlots, Slot
 from fleetledger.device_agent.store.blobs import (
     BlobFolder,
@@ -87,7 +87,7 @@ class PublishedModels:
         _remove(beside)
         beside.mkdir()
         for name, digest in files.items():
-            give_second_name(beside / name, self._blobs.path(digest))
+            link_blob(beside / name, self._blobs.path(digest))
         # The last one makes the names of all durable.
         write_durably(beside / LABELS, labels_of(manifest).encode("utf-8"))
         if folder.exists():

@@ -14,7 +14,7 @@ _NO_SECOND_NAMES = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}
 _WRITING = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
-def give_second_name(path: Path, blob: Path) -> None:
+def link_blob(path: Path, blob: Path) -> None:
     """Have a blob under another name too, where nobody writes into it by mistake."""
     try:
         path.hardlink_to(blob)

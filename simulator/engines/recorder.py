@@ -207,7 +207,7 @@ class Recorder:
         held, solved = self._held, model.solved
         read = self._entries(held.size, solved.ledger_size)
         for index, (body, device, time_ns) in enumerate(read, start=held.size):
-            held.take_body(body, EntryContext(index, device, time_ns))
+            held.apply_body(body, EntryContext(index, device, time_ns))
         for index, item in held.counted.items():
             if held.counted.is_summed(index, solved.lineage):
                 found[item.device] += sum(item.samples.values())

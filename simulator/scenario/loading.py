@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fleetledger.schemas.setting_faults import tell
+from fleetledger.schemas.setting_faults import describe_faults
 from fleetledger.schemas.user_text import decode_text
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.method_check import check_method
@@ -67,7 +67,7 @@ def checked(source: str, content: Content) -> Scenario:
     try:
         scenario = Scenario.model_validate(content)
     except ValidationError as error:
-        raise ScenarioError(f"{source}: {tell(error, Scenario)}") from error
+        raise ScenarioError(f"{source}: {describe_faults(error, Scenario)}") from error
     check_method(source, scenario)
     return scenario
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.registry import descriptor, statistics_coordinator, training_coordinator
 from fleetledger.methods.training_sides import TrainingCoordinator
-from fleetledger.schemas.setting_faults import tell
+from fleetledger.schemas.setting_faults import describe_faults
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.adapters_check import check_adapters
 from fleetledger.simulator.scenario.model import Scenario
@@ -103,7 +103,7 @@ def _check_settings(
         known.model_validate(given)
         settings: BaseModel = assign(given).settings
     except ValidationError as error:
-        raise ScenarioError(f"{source}: {tell(error, known, field)}") from error
+        raise ScenarioError(f"{source}: {describe_faults(error, known, field)}") from error
     except MethodError as error:
         raise ScenarioError(f"{source}: {field}: {error}") from error
     return settings

@@ -25,7 +25,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from fleetledger.schemas.message import Strict
-from fleetledger.schemas.setting_faults import tell
+from fleetledger.schemas.setting_faults import describe_faults
 from fleetledger.schemas.user_text import decode_text
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.loading import (
@@ -133,7 +133,7 @@ def _read(source: str, content: Content) -> Study:
     try:
         study = Study.model_validate(own | {"shared": shared})
     except ValidationError as error:
-        raise ScenarioError(f"{source}: {tell(error, Study)}") from error
+        raise ScenarioError(f"{source}: {describe_faults(error, Study)}") from error
     names = [case.get("name") for case in study.case]
     if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise ScenarioError(f"{source}: case: the names are {names}; give each case one of its own")

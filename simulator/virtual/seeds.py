@@ -29,7 +29,7 @@ def seeded_key(seed: int, name: KeyName) -> SigningKey:
     return SigningKey(name, private)
 
 
-def give_key(home: Path, fleet: FleetId, seed: int) -> SigningKey:
+def install_key(home: Path, fleet: FleetId, seed: int) -> SigningKey:
     """Put the coordinator's key into its home, as its first start would; return it."""
     key = seeded_key(seed, KeyName(f"{fleet}/coordinator"))
     key_folder(home).mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ import pytest
 
 from fleetledger.device_agent.capabilities import find_capabilities
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.file_urls import HeardUrls, https_rules, told_capabilities
+from fleetledger.device_agent.file_urls import HeardUrls, https_rules, reported_capabilities
 from fleetledger.device_agent.settings import FilesSettings
 from fleetledger.schemas.offers import HTTPS, FileUrl
 from fleetledger.schemas.values import BootId, Digest
@@ -76,5 +76,5 @@ def test_certificates_are_those_of_the_agents_folder_and_tried_at_its_start(tmp_
 
 def test_the_coordinator_is_told_whether_urls_are_of_use() -> None:
     found = find_capabilities()
-    assert HTTPS in told_capabilities(found, FilesSettings()).features
-    assert HTTPS not in told_capabilities(found, FilesSettings(https=False)).features
+    assert HTTPS in reported_capabilities(found, FilesSettings()).features
+    assert HTTPS not in reported_capabilities(found, FilesSettings(https=False)).features

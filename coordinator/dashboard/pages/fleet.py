@@ -13,7 +13,7 @@ from fleetledger.coordinator.dashboard.sources import Asked, Sources
 from fleetledger.coordinator.live.day import fleet_heat
 from fleetledger.coordinator.live.snapshot import FleetHeat
 from fleetledger.coordinator.reports.answers import FleetDevice, FleetNow
-from fleetledger.coordinator.reports.contributions import given_since
+from fleetledger.coordinator.reports.contributions import contributions_since
 from fleetledger.coordinator.reports.fleet import fleet_now
 from fleetledger.coordinator.reports.presence import FleetPresence, PresenceDay
 from fleetledger.coordinator.reports.stage_accuracy import StageAccuracy, stage_accuracies
@@ -114,7 +114,7 @@ def read(sources: Sources, asked: Asked) -> FleetPage:
         ),
         heat=sources.day(fleet_heat),
         contributions=sum(device.contributions for device in fleet.devices),
-        contributions_of_the_hour=given_since(sources.ledger, sources.now_ns - _HOUR_NS),
+        contributions_of_the_hour=contributions_since(sources.ledger, sources.now_ns - _HOUR_NS),
         filter=text,
         tags=" ".join(map(str, tag_selectors(text))),
         rows=tuple(rows if "all" in asked.query else rows[:MOST_ROWS]),

@@ -91,7 +91,7 @@ def read(sources: Sources, asked: Asked) -> StagePage:
     fleet = fleet_now(ledger, sources.live, sources.now_ns)
     now = fleet.stage if fleet.stage is not None and fleet.stage.number == number else None
     place = count_of(asked.query.get("given")) or 0
-    given = stages.given_for(ledger, number, place, SHOWN + 1)
+    given = stages.stage_contributions(ledger, number, place, SHOWN + 1)
     before = count_of(asked.query.get("before")) or _ALL
     rounds = stages.rounds_of(ledger, number, before, SHOWN + 1)
     stopped = fleet.stopped_rounds if now is not None else None
@@ -106,7 +106,7 @@ def read(sources: Sources, asked: Asked) -> StagePage:
         wait=None if now is None else now.wait,
         before=number - 1 if number > 1 else None,
         after=number + 1 if number < last else None,
-        most_samples=sum(row.samples for row in stages.given_for(ledger, number, 0, 1)),
+        most_samples=sum(row.samples for row in stages.stage_contributions(ledger, number, 0, 1)),
         given=tuple(
             GivenLine(
                 device=row.device,

@@ -162,11 +162,11 @@ class SharedConnection:
         key = self._facts.key_of(device)
         if key is not None and worker.knows.get(device) != key:
             worker.knows[device] = key
-            worker.tell(DeviceKey(device, key))
+            worker.send(DeviceKey(device, key))
 
     def _tell_workers(self) -> None:
         for worker, numbers in self._committed.items():
-            worker.tell(Committed(numbers))
+            worker.send(Committed(numbers))
         self._committed.clear()
         lineage = self._facts.lineages().backbone
         if lineage is not None and lineage is not self._told:

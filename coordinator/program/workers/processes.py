@@ -60,7 +60,7 @@ class IntakeProcess:
             return False
         return time.monotonic() - self.listened >= HANGS_SECONDS
 
-    def tell(self, word: ToWorker) -> None:
+    def send(self, word: ToWorker) -> None:
         """Say something.
 
         A worker that reads nothing blocks nobody: it is told of no more than it has handed over,
@@ -135,7 +135,7 @@ class IntakeWorkers:
         with self._lock:
             self._checked_by = lineage
             for worker in self._workers.values():
-                worker.tell(lineage)
+                worker.send(lineage)
 
     def problems(self) -> Iterator[OpenProblem]:
         """Yield what keeps workers from their share; end those that hang, so that others begin."""
@@ -199,7 +199,7 @@ class IntakeWorkers:
         with self._lock:
             self._workers[plan.number] = worker
             if self._checked_by is not None:
-                worker.tell(self._checked_by)
+                worker.send(self._checked_by)
         if self._stopping.is_set():
             process.terminate()
         return worker

@@ -23,13 +23,13 @@ def retraction_of(given: DeviceContributions, body: Contribution) -> Refused | N
     return None
 
 
-def told_of_retractions(state: State, device: DeviceId) -> Iterator[SendToDevice]:
+def retraction_notices(state: State, device: DeviceId) -> Iterator[SendToDevice]:
     """Yield what tells a device of every part of its that was retracted."""
     for key in state.contributions.of(device).retracted:
         yield _told(state, device, key)
 
 
-def told_of_newest_retraction(state: State, device: DeviceId) -> SendToDevice:
+def newest_retraction_notice(state: State, device: DeviceId) -> SendToDevice:
     """Return what tells a device of the part that was retracted last."""
     return _told(state, device, next(reversed(state.contributions.of(device).retracted)))
 

@@ -260,7 +260,7 @@ class Intake:
         live.told_of_day = day
         return ask(TellOperator(f"device {device} {fault}"))
 
-    def put_off(self, device: DeviceId, body: DeviceBody, seconds: float) -> Decision:
+    def defer(self, device: DeviceId, body: DeviceBody, seconds: float) -> Decision:
         """Ask a device that has sent more than its quota to send a message again."""
         rules = self._rules
         reason = (

@@ -58,7 +58,7 @@ def chosen(choice: DeviceChoice, known: TagsByDevice) -> tuple[DeviceId, ...]:
     return found
 
 
-def told_tags(tags: Mapping[str, str]) -> str:
+def describe_tags(tags: Mapping[str, str]) -> str:
     """Return tags as people write them."""
     return ", ".join(f"{name}={value}" for name, value in sorted(tags.items()))
 

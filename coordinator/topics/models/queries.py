@@ -212,7 +212,7 @@ def going_back(ledger: LedgerReader, to: int | None = None) -> GoingBack:
     )
 
 
-def told_canaries(found: Mapping[int, tuple[str, ...]]) -> list[str]:
+def describe_canaries(found: Mapping[int, tuple[str, ...]]) -> list[str]:
     """Return a line for each version that some devices were told to run."""
     return [f"model {version} is tried on {some(devices)}" for version, devices in found.items()]
 

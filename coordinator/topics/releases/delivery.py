@@ -21,16 +21,16 @@ class Delivery:
         self._lacks: tuple[ClassName, ...] = ()
         """Of that version and registry: what is told to many devices is looked up once."""
 
-    def told(self, device: DeviceId) -> DesiredVersion | Released | None:
+    def desired_for(self, device: DeviceId) -> DesiredVersion | Released | None:
         """Return what `device` is told to run: with a root, what was released last for it."""
         trust = self._state.trust
         if trust.root is None:
             return self._state.models.desired_for(device)
         return trust.released_for(device)
 
-    def tell(self, device: DeviceId) -> Decision:
+    def notify(self, device: DeviceId) -> Decision:
         """Publish the model that `device` is to run, if there is one."""
-        told = self.told(device)
+        told = self.desired_for(device)
         if told is None:
             return Decision()
         message = self._message(told)

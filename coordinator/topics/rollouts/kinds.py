@@ -112,7 +112,7 @@ def _compare(rollouts: state.RolloutsState, body: entries.ModelCompared, at: Ent
     rollout = rollouts.active
     if rollout is None or rollouts.comparison_fault(at.maker, body.comparison):
         return
-    take_report(rollout.evidence, rollout.number, body, at.maker, at.index)
+    apply_report(rollout.evidence, rollout.number, body, at.maker, at.index)
     rollout.members[at.maker].compared = True
     rollouts.review(at.maker)
 
@@ -231,7 +231,7 @@ REPORTS = (entries.ModelCompared, DeviceModelStatus)
 """What a verdict may be made of."""
 
 
-def take_report(
+def apply_report(
     evidence: Evidence, rollout: int, body: EntryBody, device: DeviceId, index: int
 ) -> bool:
     """Take what an entry reports of a rollout into its evidence; return whether it counts."""
@@ -256,7 +256,7 @@ def _take_status(rollouts: state.RolloutsState, body: DeviceModelStatus, at: Ent
     member = rollout.members.get(at.maker)
     if member is not None:
         _take_answer(member, body, at)
-        take_report(rollout.evidence, rollout.number, body, at.maker, at.index)
+        apply_report(rollout.evidence, rollout.number, body, at.maker, at.index)
     rollouts.review(at.maker)
 
 

@@ -20,7 +20,7 @@ from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
 from fleetledger.coordinator.topics.rollouts.gates import GateFinding, gate_of
-from fleetledger.coordinator.topics.rollouts.kinds import REPORTS, take_report
+from fleetledger.coordinator.topics.rollouts.kinds import REPORTS, apply_report
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope
 from fleetledger.coordinator.topics.rollouts.state import Rollout
@@ -59,7 +59,7 @@ def differences(
     found = list(_unnamed(measured.entries, reports))
     evidence = Evidence(limits, scope.judges)
     for report in named:
-        if report.device is None or not take_report(
+        if report.device is None or not apply_report(
             evidence, measured.rollout, report.body, report.device, report.index
         ):
             found.append(

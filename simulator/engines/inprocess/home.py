@@ -26,7 +26,7 @@ from fleetledger.simulator.engines.rounds import (
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.trainer import trainer_of
 from fleetledger.simulator.virtual.clock import BEGINNING_NS
-from fleetledger.simulator.virtual.seeds import give_key
+from fleetledger.simulator.virtual.seeds import install_key
 
 FLEET = FleetId("simulation")
 QUIET_SECONDS = 5.0
@@ -40,7 +40,7 @@ SETTLE_SECONDS = 2 * SCAN_SECONDS
 def make_home(home: Path, scenario: Scenario, seed: int) -> None:
     """Write the coordinator's settings and its key, unless a former run did."""
     if not (home / FILE_NAME).exists():
-        give_key(home, FLEET, seed)
+        install_key(home, FLEET, seed)
         write_new(home, coordinator_settings(scenario, seed))
 
 

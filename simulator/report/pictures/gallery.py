@@ -58,7 +58,7 @@ def has_old_classes(results: RunResults) -> bool:
     return results.stages > 1
 
 
-def told_of_papers(results: RunResults) -> str:
+def describe_papers(results: RunResults) -> str:
     """Say what stands for the numbers of papers, of which few print a curve."""
     published = results.scenario.published
     numbers = [curve for curve in published if not curve.accuracy]
@@ -73,7 +73,7 @@ def told_of_papers(results: RunResults) -> str:
     return "".join(f" {text}" for is_there, text in drawn if is_there)
 
 
-def told_of_samples(results: RunResults) -> str:
+def describe_samples(results: RunResults) -> str:
     """Say what the sizes of marks mean, where devices store samples."""
     return " The larger a mark, the more samples they store." if stores_samples(results) else ""
 
@@ -86,7 +86,7 @@ GALLERY = (
         draw_accuracy,
         of_pixels="Mean intersection over union of background and all classes seen so far, on the "
         "pixels of all test scenes that show one of these classes, after each stage.",
-        further=told_of_papers,
+        further=describe_papers,
     ),
     Picture(
         "forgetting.png",
@@ -163,7 +163,7 @@ GALLERY = (
         "Each mark is a stage: what the fleet had sent and received by its end, what its devices "
         "had computed (colour). Mean over seeds.",
         draw_cost,
-        further=told_of_samples,
+        further=describe_samples,
     ),
     Picture(
         "rounds.png",

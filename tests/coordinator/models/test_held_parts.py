@@ -147,5 +147,5 @@ def test_the_sum_at_a_size_is_the_same_in_one_step_and_in_many(tmp_path: Path) -
 def test_an_entry_of_something_else_moves_nothing() -> None:
     held = HeldParts()
     body = ContributionsLeftOut(left_out=(), devices={})
-    assert held.take_body(body, EntryContext(5)) == ()
+    assert held.apply_body(body, EntryContext(5)) == ()
     assert held.size == 6

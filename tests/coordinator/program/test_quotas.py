@@ -78,8 +78,8 @@ def test_the_next_payload_waits_for_those_that_were_fetched_and_words_do_not() -
     quota = quotas(mib=60)
     quota.charge(DeviceId("camera-1"), 183 * MIB, 0.0)
     assert quota.takes(on(), 200, 0.0)
-    assert quota.put_off(on(), 170.0, offers=True) == pytest.approx(11.0)
-    assert quota.put_off(on(), 170.0) == quota.rules.retry_seconds
+    assert quota.defer(on(), 170.0, offers=True) == pytest.approx(11.0)
+    assert quota.defer(on(), 170.0) == quota.rules.retry_seconds
     assert not quota.may_offer(on(), 180.0)
     assert quota.may_offer(on(), 182.0)
     assert quota.left_out == {DeviceId("camera-1"): 1}
@@ -89,7 +89,7 @@ def test_what_takes_long_to_read_counts_as_what_it_takes() -> None:
     quota = Quotas(IntakeRules(json_mib_per_minute=6))
     quota.charge_json(on(), 4 * MIB, 0.0)
     assert not quota.takes(on(), 10, 37.0)
-    assert quota.put_off(on(), 37.0) == pytest.approx(1.0, abs=1.0)
+    assert quota.defer(on(), 37.0) == pytest.approx(1.0, abs=1.0)
     assert quota.takes(on(), 10, 41.0)
     assert quota.takes(on("camera-2"), 10, 0.0)
 
@@ -106,16 +106,16 @@ def test_a_device_is_told_when_there_is_room_for_what_it_has_under_way() -> None
     quota = quotas(messages=60)
     while quota.takes(on(), 1, 0.0):
         pass
-    seconds = quota.put_off(on(), 0.0)
+    seconds = quota.defer(on(), 0.0)
     assert seconds == 16.0
     assert sum(quota.takes(on(), 1, seconds) for _ in range(100)) == 16
 
 
 def test_it_is_told_no_more_often_than_it_may_be_refused() -> None:
     quota = quotas(messages=60, refusals=90)
-    told = [quota.put_off(on(), 0.0) for _ in range(5)]
+    told = [quota.defer(on(), 0.0) for _ in range(5)]
     assert [seconds is None for seconds in told] == [False, False, False, True, True]
-    assert quota.put_off(on(), 20.0) is not None
+    assert quota.defer(on(), 20.0) is not None
 
 
 def test_letters_beyond_the_quota_are_put_off_and_everything_else_is_left_out(
@@ -168,9 +168,9 @@ def test_an_offer_is_put_off_after_a_large_payload_and_a_report_is_heard(tmp_pat
         device.give(*first)
         assert isinstance(device.wait_for(Receipt).answer, Accepted)
         device.give(*second)
-        put_off = device.wait_for(Receipt, count=2).answer
-        assert isinstance(put_off, Later)
-        assert put_off.after_seconds > 2
+        defer = device.wait_for(Receipt, count=2).answer
+        assert isinstance(defer, Later)
+        assert defer.after_seconds > 2
         device.send(transition(0))
         assert isinstance(device.wait_for(Receipt, count=3).answer, Accepted)
     finally:

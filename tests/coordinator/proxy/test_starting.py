@@ -60,12 +60,12 @@ def test_one_folder_has_one_proxy_and_is_closed_to_others(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "find_spec", lambda name: object())
-    lock = program.take_home(home)
+    lock = program.lock_home(home)
     assert home.stat().st_mode & 0o077 == 0
     with pytest.raises(ProxyError, match="another proxy runs here"):
-        program.take_home(home)
+        program.lock_home(home)
     lock.release()
-    program.take_home(home).release()
+    program.lock_home(home).release()
 
 
 def test_a_coordinator_can_be_told_to_run_a_proxy() -> None:
@@ -82,10 +82,10 @@ def test_an_embedded_proxy_ends_with_its_coordinator(
     ended = threading.Event()
     embedded = program.Embedded(home, ended.set)
     with pytest.raises(ProxyError, match="another proxy"):
-        program.take_home(home)
+        program.lock_home(home)
     embedded.stop()
     assert not ended.is_set()
-    program.take_home(home).release()
+    program.lock_home(home).release()
 
 
 def test_an_embedded_proxy_that_cannot_start_is_an_error_of_the_coordinator(
@@ -97,4 +97,4 @@ def test_an_embedded_proxy_that_cannot_start_is_an_error_of_the_coordinator(
     with pytest.raises(ProxyError, match=r"proxy.db"):
         program.Embedded(home, ended.set)
     assert ended.is_set()
-    program.take_home(home).release()
+    program.lock_home(home).release()

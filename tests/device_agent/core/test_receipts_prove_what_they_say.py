@@ -10,7 +10,7 @@ import pytest
 from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.keys import coordinator_key, note_signer
 from fleetledger.coordinator.ledger.store import Ledger
-from fleetledger.coordinator.program.receipt_proofs import told_otherwise, with_proof
+from fleetledger.coordinator.program.receipt_proofs import contradiction, with_proof
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.rollouts.entries import ModelCompared
 from fleetledger.device_agent.core.changes.rollouts import ComparisonWritten
@@ -195,7 +195,7 @@ def test_a_fork_of_history_is_noticed_and_nothing_is_believed_of_it(
     with Ledger.open(home / "fork.db", sign_note=note_signer(home, FLEET)) as fork:
         fill(fork, 9, "another history")
         index = accept(fork, message(agent))
-        assert "two histories" in told_otherwise(fork, agent.state.records.seen)
+        assert "two histories" in contradiction(fork, agent.state.records.seen)
         agent.receipt(receipt_of(agent, fork, index))
     assert agent.state.records.outbox
     assert "history was changed between them" in doubts(agent)
@@ -219,7 +219,7 @@ def test_a_ledger_that_was_cut_short_is_believed_again_once_the_owner_says_so(
     with Ledger.open(home / "backup.db", sign_note=note_signer(home, FLEET)) as backup:
         fill(backup, 10)
         index = accept(backup, message(agent))
-        assert "ends before entry 11" in told_otherwise(backup, agent.state.records.seen)
+        assert "ends before entry 11" in contradiction(backup, agent.state.records.seen)
         agent.receipt(receipt_of(agent, backup, index))
         assert "cut short or restored from a backup" in doubts(agent)
         assert agent.state.records.outbox

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fleetledger.schemas.setting_faults import tell
+from fleetledger.schemas.setting_faults import describe_faults
 from fleetledger.simulator.scenario.model import Scenario
 
 GROUPS = {"rule": "redrawn", "joining": 2}
@@ -15,7 +15,7 @@ ROOM = {"classes": 10, "count": 3, "first": 8}
 def refusal(**sections: Any) -> str:
     with pytest.raises(ValidationError) as refused:
         Scenario.model_validate({"title": "mine", **sections})
-    return tell(refused.value, Scenario)
+    return describe_faults(refused.value, Scenario)
 
 
 @pytest.mark.parametrize(

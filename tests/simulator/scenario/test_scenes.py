@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fleetledger.schemas.setting_faults import tell
+from fleetledger.schemas.setting_faults import describe_faults
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.loading import parse_scenario
 from fleetledger.simulator.scenario.model import Scenario
@@ -22,7 +22,7 @@ WITH_MASKS = {"title": "mine", "data": {"set": "digit-scenes"}, "devices": SHARE
 def refusal(**sections: Any) -> str:
     with pytest.raises(ValidationError) as refused:
         Scenario.model_validate({"title": "mine", **sections})
-    return tell(refused.value, Scenario)
+    return describe_faults(refused.value, Scenario)
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ class LightProxy:
         self._payloads: dict[Digest, bytes] = {}
         """Of gradients without a receipt."""
         self._given: dict[tuple[DeviceId, Digest], PrototypeGradients] = {}
-        self._put_off: list[tuple[DeviceId, PrototypeGradients]] = []
+        self._defer: list[tuple[DeviceId, PrototypeGradients]] = []
         """Gradients for which there was no room."""
         self._mailbox = Mailbox()
         self._files = HandedFiles(context.coordinator.blobs.get)
@@ -217,7 +217,7 @@ class LightProxy:
         said = [one for message in self._mailbox.said() for one in self._heard(message)]
         if said:
             self._context.coordinator.take(said)
-        waiting, self._put_off = self._put_off, []
+        waiting, self._defer = self._defer, []
         for device, body in waiting:
             self.give(device, body, self._payloads[body.payload])
         return bool(said)
@@ -245,7 +245,7 @@ class LightProxy:
         assert receipt.payload is not None
         body = self._given.pop((device, receipt.payload), None)
         if body is not None and isinstance(receipt.answer, Later):
-            self._put_off.append((device, body))
+            self._defer.append((device, body))
             return
         self._payloads.pop(receipt.payload, None)  # not there where a former process gave it
         if isinstance(receipt.answer, Refused):
