@@ -16,7 +16,7 @@ from fleetledger.schemas.values import Digest
 class SaysPruned(Protocol):
     """Follows entries, and tells which missing blobs none of them explains."""
 
-    def take(self, entry: Entry, missing: Collection[Digest]) -> None:
+    def apply(self, entry: Entry, missing: Collection[Digest]) -> None:
         """Take in the next entry, of whose blobs these are missing."""
 
     def unexplained(self) -> Digest | None:
@@ -32,5 +32,5 @@ def unexplained(
     """
     if marked:
         for entry in ledger.entries(start):
-            prunings.take(entry, [digest for digest in entry.blobs if digest in marked])
+            prunings.apply(entry, [digest for digest in entry.blobs if digest in marked])
     return prunings.unexplained()

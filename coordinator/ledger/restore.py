@@ -120,7 +120,7 @@ def _fill(
             check_root(blobs.objects, signed, frontier)
         small, pruned = blobs.fetched(entries)
         for entry in entries:
-            prunings.take(entry, [digest for digest in entry.blobs if digest in pruned])
+            prunings.apply(entry, [digest for digest in entry.blobs if digest in pruned])
         ledger.append(entries, small, pruned)
         progress(ledger.size, signed.size)
     lost = prunings.unexplained()

@@ -69,11 +69,11 @@ class HeldParts:
         moved: set[int] = set()
         for row in ledger.rows(self.size, size):
             if row[_KIND] in self._kinds:
-                moved.update(self.take(Entry.from_row(row)))
+                moved.update(self.apply(Entry.from_row(row)))
         self.size = size
         return moved
 
-    def take(self, entry: Entry) -> tuple[int, ...]:
+    def apply(self, entry: Entry) -> tuple[int, ...]:
         """Fold one entry; return the contributions that may have moved by it."""
         if entry.kind not in self._kinds:
             self.size = entry.index + 1

@@ -48,7 +48,7 @@ class ProxyCore:
         for change in changes:
             apply(self._records, change)
 
-    def take(self, event: inputs.Input, now: float) -> ProxyDecision:
+    def handle(self, event: inputs.Input, now: float) -> ProxyDecision:
         """Decide about what happened."""
         match event:
             case inputs.Gradients():

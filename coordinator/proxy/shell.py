@@ -154,7 +154,7 @@ class ProxyProgram:
             self._give(happened)
 
     def _give(self, event: inputs.Input) -> None:
-        self._follow(self._parts.core.take(event, self._parts.clock.seconds()))
+        self._follow(self._parts.core.handle(event, self._parts.clock.seconds()))
 
     def _do_what_is_due(self) -> bool:
         did = False

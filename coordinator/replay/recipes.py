@@ -96,7 +96,7 @@ def recipes(entries: Iterable[Entry]) -> Iterator[Recipe]:
             recipe = told.recipe(entry.index, body)
             if recipe is not None:
                 yield recipe
-            told.take(entry.index, body)
+            told.apply(entry.index, body)
         told.unfolded.append(entry)
 
 
@@ -134,7 +134,7 @@ class _Told:
         self._registries = [ClassRegistry()]
         """As it was after each change of it, oldest first."""
 
-    def take(self, index: int, body: EntryBody) -> None:
+    def apply(self, index: int, body: EntryBody) -> None:
         """Take in one entry."""
         match body:
             case BackboneImported():
@@ -211,7 +211,7 @@ class _Told:
                 f"{index}"
             )
         while self.unfolded and self.unfolded[0].index < size:
-            self._held.take(self.unfolded.popleft())
+            self._held.apply(self.unfolded.popleft())
 
     def _average(self, index: int, body: WeightsAveraged) -> AverageRound:
         lineage, opened = self._lineage(index, body.lineage), self._opened.get(body.number)

@@ -26,7 +26,7 @@ class NoveltyLog:
     """Stage of each round, and its number in the stage."""
     _found: list[tuple[int, NoveltyCheckRecord]] = field(init=False, default_factory=list)
 
-    def take(self, body: EntryBody, device: DeviceId | None) -> None:
+    def apply(self, body: EntryBody, device: DeviceId | None) -> None:
         """Take in the next entry; a look of a round that began before the log is left out."""
         if isinstance(body, RoundOpened) and body.phase == TRAIN:
             self._counted[body.stage] += 1

@@ -141,7 +141,7 @@ class Recorder:
         self._learned: dict[int, Counter[DeviceId]] = {0: Counter()}
         """Samples of each device in the model of the stage that was read last."""
         self._stored: dict[DeviceId, int] = {}
-        self._parcels, self._looks = KindTrafficCount(), NoveltyLog()
+        self._parcels, self._novelty_checks = KindTrafficCount(), NoveltyLog()
 
     def record(self, state: State, stage: StagePlan, measured: StageMeasures) -> StageRecord:
         """Return the record of a stage that is closed in `state`, and is later than those before.
@@ -174,7 +174,7 @@ class Recorder:
                 for report in self._gathered.reports
             ),
             rounds=measured.rounds,
-            novelty_checks=self._looks.of(numbers),
+            novelty_checks=self._novelty_checks.of(numbers),
             proxy=self._proxy(state, measured),
             contributions=self._contributions(state, model),
             accuracy_on_devices=measured.accuracy_on_devices,
@@ -224,8 +224,8 @@ class Recorder:
         return model.solved.contributions
 
     def _take(self, body: EntryBody, device: DeviceId | None, time_ns: int) -> None:
-        self._parcels.take(body, device)
-        self._looks.take(body, device)
+        self._parcels.apply(body, device)
+        self._novelty_checks.apply(body, device)
         if isinstance(body, OldModelChosen):
             self._gathered.scored += body.answer.newest is not None
         elif device is not None:

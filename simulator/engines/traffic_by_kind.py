@@ -66,7 +66,7 @@ class KindTrafficCount:
     _files: list[tuple[Offer, PayloadKind]] = field(init=False, default_factory=list)
     """Those that it names."""
 
-    def take(self, body: EntryBody, device: DeviceId | None) -> None:
+    def apply(self, body: EntryBody, device: DeviceId | None) -> None:
         """Take in the next entry."""
         match body:
             case _ if isinstance(body, LINEAGE_KINDS):

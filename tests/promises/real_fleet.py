@@ -152,7 +152,7 @@ class Runner:
         source = LedgerSource(self._fleet.home)
         try:
             for body, device, time_ns in source(self._view.state.size):
-                self._view.take(body, device, time_ns)
+                self._view.apply(body, device, time_ns)
         finally:
             source.close()
         state, plan = self._view.state, self.course.plan

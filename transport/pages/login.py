@@ -128,7 +128,7 @@ def login_routes(doors: Doors, words: LoginWords, draw: DrawForm) -> list[Route]
         address, now_ns = address_of(request), doors.failures.now_ns()
         if doors.failures.too_many(address):
             raise HTTPException(429, "Wait a minute.")
-        person = doors.links.take(secret, now_ns)
+        person = doors.links.redeem(secret, now_ns)
         if person is None:
             doors.failures.note(address)
             log.warning(

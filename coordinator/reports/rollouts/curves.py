@@ -37,7 +37,7 @@ class Grown:
     better: int = 0
     points: list[EvidencePoint] = field(default_factory=list)
 
-    def take(self, device: str, counts: tuple[int, int, int], index: int) -> None:
+    def apply(self, device: str, counts: tuple[int, int, int], index: int) -> None:
         """Take in images, those only the active, only the candidate had right; the first count."""
         images, worse, better = counts
         if not images or device in self.by_device:
@@ -92,9 +92,9 @@ def grown(reports: Iterable[ComparedThen], limits: GatePlan) -> dict[str, Grown]
             if name in new:
                 continue
             counts = _counts(pairs)
-            found[name].take(report.device, counts, report.index)
+            found[name].apply(report.device, counts, report.index)
             total = (total[0] + counts[0], total[1] + counts[1], total[2] + counts[2])
-        found[OLD].take(report.device, total, report.index)
+        found[OLD].apply(report.device, total, report.index)
     return dict(found)
 
 

@@ -26,7 +26,7 @@ class RootPublished(EntryBody):
 
 
 def _take_root(trust: Trust, body: RootPublished, _at: EntryContext) -> None:
-    trust.take(body.root, anew=body.anew)
+    trust.apply(body.root, anew=body.anew)
 
 
 def _say_root(body: RootPublished, _: EntryContext) -> str:

@@ -70,7 +70,7 @@ class Releases:
 
     def carry_out(self, command: ReleaseCommand) -> tuple[Decision, str]:
         """Return what a command decides and a sentence for the operator."""
-        return self.publish(command) if isinstance(command, PublishRoot) else self.take(command)
+        return self.publish(command) if isinstance(command, PublishRoot) else self.sign(command)
 
     def due(self, now_ns: int) -> Decision:
         """Sign what is desired and has no release, or make it desired anew."""
@@ -130,7 +130,7 @@ class Releases:
         body = RootPublished(root=root, anew=former is not None and command.anew)
         return record(body, actor=OPERATOR), f"root version {number} is published"
 
-    def take(self, command: SignModel) -> tuple[Decision, str]:
+    def sign(self, command: SignModel) -> tuple[Decision, str]:
         """Record a release that was signed elsewhere; raise `CommandError` if it does not fit."""
         root, signed = self._state.trust.root, command.signed
         if root is None:

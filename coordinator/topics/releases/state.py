@@ -51,7 +51,7 @@ class Trust:
         """The newest root; with one, devices get models only with a release."""
         return self.roots[-1] if self.roots else None
 
-    def take(self, root: SignedRoot, *, anew: bool = False) -> None:
+    def apply(self, root: SignedRoot, *, anew: bool = False) -> None:
         """Add the next root, or begin with it; the oldest are told to nobody any more."""
         self.roots = [root] if anew else [*self.roots, root][-MAX_ROOTS:]
 

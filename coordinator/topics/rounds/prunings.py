@@ -24,7 +24,7 @@ class Prunings:
     _weights: set[str] = field(default_factory=set)
     _rounds: set[int] = field(default_factory=set)
 
-    def take(self, entry: Entry, missing: Collection[Digest]) -> None:
+    def apply(self, entry: Entry, missing: Collection[Digest]) -> None:
         """Take in the next entry, of whose blobs these are missing."""
         body = entry.body
         if entry.kind == WeightsPruned.kind:

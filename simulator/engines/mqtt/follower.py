@@ -32,7 +32,7 @@ class Follower:
     def catch_up(self) -> None:
         """Take in the entries that are new."""
         for body, device, time_ns in self.source(self.view.state.size):
-            self.view.take(body, device, time_ns)
+            self.view.apply(body, device, time_ns)
 
     def wait(self, question: Question, seconds: float, label: str) -> None:
         """Follow the ledger until `question` is answered with None.

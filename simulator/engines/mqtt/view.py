@@ -20,7 +20,7 @@ class FleetView:
     evaluations: dict[tuple[DeviceId, int], DeviceEvaluated] = field(default_factory=dict)
     """The newest evaluation of each device and model version."""
 
-    def take(self, body: EntryBody, device: DeviceId | None, time_ns: int) -> None:
+    def apply(self, body: EntryBody, device: DeviceId | None, time_ns: int) -> None:
         """Take in the next entry."""
         if isinstance(body, DeviceEvaluated) and device is not None:
             self.evaluations[device, body.version] = body

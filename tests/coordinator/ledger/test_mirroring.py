@@ -249,11 +249,11 @@ def test_answers_of_a_round_are_deleted_by_one_entry() -> None:
     for number, payload in answers.items():
         body = {"round": number, "payload": payload}
         entry = Entry(number, 0, ContributionAccepted.kind, "test", None, body, (payload,))
-        prunings.take(entry, [payload])
+        prunings.apply(entry, [payload])
     assert prunings.unexplained() == answers[1]
     for number in answers:
         gone = AnswersPruned(number=number)
-        prunings.take(Entry(9, 0, gone.kind, "test", None, gone.model_dump(mode="json")), [])
+        prunings.apply(Entry(9, 0, gone.kind, "test", None, gone.model_dump(mode="json")), [])
         assert prunings.unexplained() == answers.get(number + 1)
 
 

@@ -94,7 +94,7 @@ class Driven:
         self.now = 0.0
 
     def happens(self, event: inputs.Input) -> list[Request]:
-        decision = self.core.take(event, self.now)
+        decision = self.core.handle(event, self.now)
         self.core.commit(decision.changes)
         return [*decision.requests, *self.passes(0)]
 
@@ -117,7 +117,7 @@ def name(data: bytes, stage: int = 1, part: int = 1) -> Name:
 
 def test_nothing_is_answered_before_it_is_kept_and_checked() -> None:
     driven = Driven()
-    decision = driven.core.take(sent(b"one"), 0)
+    decision = driven.core.handle(sent(b"one"), 0)
     assert [type(change) for change in decision.changes] == [GradientsKept]
     assert not decision.requests
     driven.core.commit(decision.changes)

@@ -60,7 +60,7 @@ class HandMadeLedger:
     def add(self, body: EntryBody, device: DeviceId | None = None) -> int:
         index = len(self.recorded)
         self.recorded.append((body, device, index * 10**9))
-        self.view.take(*self.recorded[-1])
+        self.view.apply(*self.recorded[-1])
         return index
 
     def since(self, index: int) -> Iterator[tuple[EntryBody, DeviceId | None, int]]:

@@ -48,7 +48,7 @@ def look(
 def log(*told: tuple[EntryBody, DeviceId | None]) -> NoveltyLog:
     made = NoveltyLog()
     for body, device in told:
-        made.take(body, device)
+        made.apply(body, device)
     return made
 
 

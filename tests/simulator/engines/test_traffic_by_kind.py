@@ -103,7 +103,7 @@ def counted(entry_list: list[tuple[Any, DeviceId | None]]) -> KindTrafficCount:
     network = NetworkImported.model_construct(method="phased")
     count = KindTrafficCount()
     for body, device in [(network, None), *entry_list]:
-        count.take(body, device)
+        count.apply(body, device)
     return count
 
 

@@ -63,7 +63,7 @@ class LightCoordinator:
     def commands(self, commands: Sequence[Command]) -> None:
         """Carry commands out together; raise `EngineError` if one is refused."""
         tickets = {self._inbox.submit(command): command for command in commands}
-        self.take([inputs.OperatorCommand(*item) for item in tickets.items()])
+        self.process([inputs.OperatorCommand(*item) for item in tickets.items()])
         for ticket, command in tickets.items():
             answer = self._inbox.answer_to(ticket)
             assert answer is not None
@@ -72,9 +72,9 @@ class LightCoordinator:
 
     def decide_due(self) -> bool:
         """Let the rules see that time has passed; return whether it led to anything."""
-        return self.take([inputs.Tick()])
+        return self.process([inputs.Tick()])
 
-    def take(
+    def process(
         self,
         happenings: Iterable[inputs.Input],
         pruned: Mapping[Digest, int] | None = None,

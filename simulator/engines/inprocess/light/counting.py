@@ -181,7 +181,7 @@ class Counting:
         self._receipts.append((device, receipt))
 
     def _give(self, happenings: Iterable[inputs.Input]) -> None:
-        self._context.coordinator.take(happenings, small_blobs=self._small)
+        self._context.coordinator.process(happenings, small_blobs=self._small)
         self._small.clear()
 
     def _inputs(self, device: DeviceId, said: Iterable[Message]) -> Iterator[inputs.Input]:

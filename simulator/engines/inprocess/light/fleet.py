@@ -124,7 +124,7 @@ class LightFleet:
             return None
         boot = seeded_boot(self._seed, "proxy", self._era)
         proxy = LightProxy(self._context, home, settings, boot)
-        self.coordinator.take([CoordinatorConnected()])  # its order is told again
+        self.coordinator.process([CoordinatorConnected()])  # its order is told again
         return proxy
 
     def _made_counting(self, prepared: Prepared) -> Counting:
@@ -164,7 +164,7 @@ class LightFleet:
         there, before = set(online), set(self._online)
         gone = [name for name in self._online if name not in there]
         goodbye = Death(reason="the agent was stopped")
-        self.coordinator.take([device_message(self._context, name, goodbye) for name in gone])
+        self.coordinator.process([device_message(self._context, name, goodbye) for name in gone])
         self._admit(tuple(stage.devices))
         came = [name for name in online if name not in before]
         self._begin(came)
@@ -278,7 +278,7 @@ class LightFleet:
             installation = seeded_boot(self._seed, name, "installation")
             birth = Birth(installation=installation, capabilities=self._capabilities)
             births.append(device_message(self._context, name, birth, boot))
-        self.coordinator.take(births)
+        self.coordinator.process(births)
 
 
 def _workers(place: CohortResources, engine: EngineSettings) -> Workers | None:

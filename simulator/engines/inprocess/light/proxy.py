@@ -216,7 +216,7 @@ class LightProxy:
         self._work()
         said = [one for message in self._mailbox.said() for one in self._heard(message)]
         if said:
-            self._context.coordinator.take(said)
+            self._context.coordinator.process(said)
         waiting, self._defer = self._defer, []
         for device, body in waiting:
             self.give(device, body, self._payloads[body.payload])

@@ -102,7 +102,7 @@ class LightRound:
         first = next(happenings, None)
         while first is not None:
             group = chain((first,), islice(happenings, self._together() - 1))
-            context.coordinator.take(group, pruned=self._sizes)
+            context.coordinator.process(group, pruned=self._sizes)
             self._sizes.clear()
             first = next(happenings, None)
         self._training.memories.settle()

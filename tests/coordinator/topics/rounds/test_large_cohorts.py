@@ -123,7 +123,7 @@ def test_a_record_counts_what_all_of_them_received() -> None:
     bench.open()
     count = KindTrafficCount()
     for body, device, _ in bench.entries:
-        count.take(body, device)
+        count.apply(body, device)
     received = {name: count.of(DeviceId(name), [1]).received["weights"] for name in bench.devices}
     assert set(received.values()) == {NETWORK.weights.size}
 
