@@ -35,7 +35,7 @@ from fleetledger.coordinator.program.payload_intake import PayloadIntake
 from fleetledger.coordinator.program.quotas import Quotas
 from fleetledger.coordinator.program.shell import CommandInbox, CoordinatorParts, Shell
 from fleetledger.coordinator.program.snapshot_keeper import SnapshotKeeper
-from fleetledger.coordinator.program.watch import Look
+from fleetledger.coordinator.program.watch import ProblemSource
 from fleetledger.coordinator.program.workers.connection import Facts, SharedConnection
 from fleetledger.coordinator.program.workers.processes import IntakeWorkers
 from fleetledger.coordinator.program.workers.worker import WorkerPlan
@@ -263,17 +263,17 @@ def _parts(local: LocalCoordinator, links: _Links, clock: Clock) -> CoordinatorP
         blocks=links.exchange.traffic,
         live=links.live,
         snapshots=links.snapshots,
-        looks=[
-            *_looks(links),
+        problem_sources=[
+            *_problem_sources(links),
             intake.problems,
             files.problems,
             lambda: mirror_problems(home, engine.core.state.size, clock.time_ns()),
-            certificate_watch(home, settings, clock).look,
+            certificate_watch(home, settings, clock).problems,
         ],
     )
 
 
-def _looks(links: _Links) -> Iterator[Look]:
+def _problem_sources(links: _Links) -> Iterator[ProblemSource]:
     """Yield what says of each part that may wait without end what is wrong with it."""
     yield links.job_runner.problems
     yield partial(_of_blocks, links.control, links.exchange)

@@ -304,7 +304,7 @@ class LocalDeviceJobs:
         )
         told = _unanswered(assignment.frozen.digest, extracted.unanswered)
         readable = extracted.used | {digest for digest, _ in extracted.unusable}
-        self._source.look_again(
+        self._source.rescan(
             image.path
             for image in request.images
             if image.digest not in readable and image.digest not in extracted.unanswered

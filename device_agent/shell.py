@@ -462,7 +462,7 @@ class Agent:
     def _write_status(self) -> None:
         self._status_due = self._parts.clock.seconds() + STATUS_SECONDS
         if self._parts.status_file is not None or self._parts.health is not None:
-            self._watch.look(self._certificates.look())
+            self._watch.check(self._certificates.problems())
         self._told_news = self._news()
         if self._parts.status_file is None:
             return

@@ -75,14 +75,14 @@ class ProblemWatch:
             self._patience = 0.0 if refused else PATIENCE_SECONDS
         log.warning("%s", error, extra=self._about("agent.problem"))
 
-    def look(self, besides: Iterable[OpenProblem] = ()) -> None:
+    def check(self, besides: Iterable[OpenProblem] = ()) -> None:
         """Note what is wrong now, `besides` with it, and log what is over."""
         state, now, time_ns = self._state, self._clock.seconds(), self._clock.time_ns()
         for told in state.told.happened:
             if told.text not in self._happened:
                 self.book.happened(OpenProblem(told.about, told.text), now, time_ns)
         self._happened = frozenset(told.text for told in state.told.happened)
-        new, over = self.book.look([*self._open(now), *besides], now, time_ns)
+        new, over = self.book.update([*self._open(now), *besides], now, time_ns)
         for problem in new:
             if problem.hinders or problem.about == CERTIFICATE:
                 log.warning("%s", problem.text, extra=self._about("agent.hindered"))

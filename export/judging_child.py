@@ -21,7 +21,7 @@ from fleetledger.export.judging_messages import (
     JudgingRequest,
     written_answer,
 )
-from fleetledger.export.layers import looking_backbone
+from fleetledger.export.layers import backbone_with_features
 from fleetledger.export.own_model import own_model
 from fleetledger.export.runtime import describe_runtime
 from fleetledger.learning.errors import LearningError
@@ -57,7 +57,7 @@ def _made(request: JudgingRequest) -> Any:  # noqa: ANN401 - what either kind of
 def _taken_in(request: JudgingRequest) -> Any:  # noqa: ANN401 - as above
     wanted = request.wanted
     if isinstance(wanted, BackboneRequest):
-        data = looking_backbone(request.data, wanted.preprocessing, wanted.looking)
+        data = backbone_with_features(request.data, wanted.preprocessing, wanted.choice)
         return import_backbone(data, wanted.preprocessing, pool=wanted.pool)
     if isinstance(wanted, GoldenRequest):
         return GoldenFile(build_golden(request.data, wanted.preprocessing))

@@ -18,7 +18,7 @@ from pydantic_core import to_jsonable_python
 from fleetledger.export import errors as export_errors
 from fleetledger.export.backbone import ImportedBackbone
 from fleetledger.export.errors import ModelFileError
-from fleetledger.export.layers import AS_IT_IS, Looking
+from fleetledger.export.layers import AS_IT_IS, FeatureChoice
 from fleetledger.export.own_model import CutModel, OwnModelRequest
 from fleetledger.learning import errors as learning_errors
 from fleetledger.schemas.models import AnyPreprocessing
@@ -33,7 +33,7 @@ class BackboneRequest:
     """What a backbone's file is to be taken for."""
 
     preprocessing: AnyPreprocessing
-    looking: Looking = AS_IT_IS
+    choice: FeatureChoice = AS_IT_IS
     pool: bool = False
 
 
@@ -106,8 +106,8 @@ class JudgingRequest:
         asked["preprocessing"] = _PREPROCESSING.validate_python(asked["preprocessing"])
         kind = _KINDS[facts["kind"]]
         if kind is BackboneRequest:
-            looking = asked["looking"]
-            asked["looking"] = Looking(tuple(looking["layers"]), looking["mirror"])
+            choice = asked["choice"]
+            asked["choice"] = FeatureChoice(tuple(choice["layers"]), choice["mirror"])
         if kind is OwnModelRequest:
             asked["class_names"] = tuple(ClassName(name) for name in asked["class_names"])
             asked["domains"] = frozenset(asked["domains"])

@@ -35,7 +35,7 @@ _FROM_THE_END, _TO_THE_START = -1, -(2**31)
 
 
 @dataclass(frozen=True)
-class Looking:
+class FeatureChoice:
     """Which features of a network count, and of how many views of a picture."""
 
     layers: tuple[str, ...] = ()
@@ -48,25 +48,27 @@ class Looking:
         return bool(self.layers) or self.mirror
 
 
-AS_IT_IS = Looking()
+AS_IT_IS = FeatureChoice()
 
 
-def looking_backbone(data: bytes, preprocessing: AnyPreprocessing, looking: Looking) -> bytes:
-    """Return the feature extractor `data` with the layers and views of `looking`.
+def backbone_with_features(
+    data: bytes, preprocessing: AnyPreprocessing, choice: FeatureChoice
+) -> bytes:
+    """Return the feature extractor `data` with the layers and views of `choice`.
 
     What `import_backbone` requires of it, that asks for itself. Raises `ModelFileError` naming the
     layer or the file's fault.
     """
-    if not looking:
+    if not choice:
         return data
-    if looking.mirror and preprocessing.mode == "text":
+    if choice.mirror and preprocessing.mode == "text":
         raise ModelFileError("mirror: true, but the backbone reads texts; leave it out")
     model = in_usual_shape(clean(in_range(read_model(data))), preprocessing)
     check_input(model, preprocessing, (PREFIX,))
     model = with_usual_types(model, preprocessing)
-    if looking.layers:
-        model = _with_layers(model, preprocessing, looking.layers)
-    if looking.mirror:
+    if choice.layers:
+        model = _with_layers(model, preprocessing, choice.layers)
+    if choice.mirror:
         model = _with_mirror(model, preprocessing)
     result = write(model)
     check(result)

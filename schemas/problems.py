@@ -96,7 +96,7 @@ class ProblemBook:
         others = [item for item in self._past if item[1].text != with_homes(problem.text)]
         self._past = [*others, (now, _Known(problem, now, time_ns).dated(time_ns))]
 
-    def look(
+    def update(
         self, problems: Iterable[OpenProblem], now: float, time_ns: int
     ) -> tuple[list[DatedProblem], list[DatedProblem]]:
         """Take in what is wrong now; return what is told from here on, and what is over."""

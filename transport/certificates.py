@@ -36,7 +36,7 @@ class CertificateWatch:
         self._due = clock.seconds()
         self._found: list[OpenProblem] = []
 
-    def look(self) -> list[OpenProblem]:
+    def problems(self) -> list[OpenProblem]:
         """Return what ends within a month, or has ended."""
         if self._clock.seconds() >= self._due:
             self._due = self._clock.seconds() + LOOK_SECONDS

@@ -28,7 +28,7 @@ from fleetledger.coordinator.settings import (
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
 from fleetledger.coordinator.topics.stages.commands import OpenStage
-from fleetledger.export.layers import AS_IT_IS, Looking
+from fleetledger.export.layers import AS_IT_IS, FeatureChoice
 from fleetledger.export.mobilenet_v2 import (
     build_mobilenet_v2,
     imagenet_preprocessing,
@@ -64,12 +64,12 @@ class Case:
         return {"form": self.form, "map_width": self.map_width}
 
     @property
-    def looking(self) -> Looking:
+    def choice(self) -> FeatureChoice:
         """Which features of the network count."""
         if self.preset != "best":
             return AS_IT_IS
         seen = load_scenario("cifar100-best").backbone
-        return Looking(seen.layers, seen.mirror)
+        return FeatureChoice(seen.layers, seen.mirror)
 
 
 @dataclass
@@ -134,7 +134,7 @@ def make_coordinator(folder: Path, broker: Broker, case: Case) -> Path:
     backbone, preprocessing = folder / "mobilenet.onnx", folder / "mobilenet.json"
     backbone.write_bytes(build_mobilenet_v2(case.size, random_weights()))
     preprocessing.write_text(imagenet_preprocessing(case.size).model_dump_json())
-    imported = prepare_backbone(home, backbone, preprocessing, case.looking, trusted=True)
+    imported = prepare_backbone(home, backbone, preprocessing, case.choice, trusted=True)
     commands: tuple[Command, ...] = (
         AdmitDevice(device=DEVICE),
         ImportBackbone(backbone=imported),

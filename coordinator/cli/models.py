@@ -336,10 +336,10 @@ def import_backbone(  # noqa: PLR0913, PLR0917 - each is one option of the comma
 ) -> None:
     """Make an ONNX feature extractor the frozen model that all devices share."""
     from fleetledger.coordinator.models.backbones import prepare_backbone  # noqa: PLC0415 - onnx is heavy
-    from fleetledger.export.layers import Looking  # noqa: PLC0415 - as above
+    from fleetledger.export.layers import FeatureChoice  # noqa: PLC0415 - as above
 
-    looking = Looking(tuple(layer or ()), mirror)
-    backbone = prepare_backbone(home, file, preprocessing, looking, pool=pool)
+    choice = FeatureChoice(tuple(layer or ()), mirror)
+    backbone = prepare_backbone(home, file, preprocessing, choice, pool=pool)
     for remark in backbone.remarks:
         say(f"note: {remark}", as_json=as_json)
     command(home, ImportBackbone(backbone=backbone), as_json=as_json)

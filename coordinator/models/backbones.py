@@ -17,7 +17,7 @@ from fleetledger.export.frozen import build_frozen
 from fleetledger.export.golden import build_golden
 from fleetledger.export.judging import JudgingLimits, judged_backbone, judged_golden
 from fleetledger.export.judging_messages import BackboneRequest
-from fleetledger.export.layers import AS_IT_IS, Looking, looking_backbone
+from fleetledger.export.layers import AS_IT_IS, FeatureChoice, backbone_with_features
 from fleetledger.export.model_file import read_model_file
 from fleetledger.export.preprocessing_file import load_preprocessing
 from fleetledger.methods.registry import statistics_coordinator
@@ -31,7 +31,7 @@ def prepare_backbone(
     home: Path,
     file: Path,
     preprocessing_file: Path,
-    looking: Looking = AS_IT_IS,
+    choice: FeatureChoice = AS_IT_IS,
     *,
     pool: bool = False,
     trusted: bool = False,
@@ -46,10 +46,10 @@ def prepare_backbone(
     data = read_model_file(file)
     golden_of: GoldenOf = build_golden
     if trusted:
-        looked = looking_backbone(data, preprocessing, looking)
+        looked = backbone_with_features(data, preprocessing, choice)
         backbone = import_backbone(looked, preprocessing, pool=pool)
     else:
-        wanted, limits = BackboneRequest(preprocessing, looking, pool), limits_of(settings)
+        wanted, limits = BackboneRequest(preprocessing, choice, pool), limits_of(settings)
         backbone = judged_backbone(data, wanted, limits)
         golden_of = partial(judged_golden, limits=limits)
     imported, files = lineage_of(

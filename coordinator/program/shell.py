@@ -52,7 +52,7 @@ from fleetledger.coordinator.program.refusing_disk import RefusingDisk
 from fleetledger.coordinator.program.rivals import Rivals
 from fleetledger.coordinator.program.snapshot_keeper import SnapshotKeeper
 from fleetledger.coordinator.program.traffic_meters import TrafficMeters
-from fleetledger.coordinator.program.watch import Look, ServingWatch
+from fleetledger.coordinator.program.watch import CoordinatorWatch, ProblemSource
 from fleetledger.coordinator.program.workers.connection import CheckedMessage
 from fleetledger.coordinator.trust.invitations import Invitations
 from fleetledger.schemas.count_words import count_of
@@ -144,7 +144,7 @@ class CoordinatorParts:
     """Writes down what is known just now, where somebody may want to see it."""
     snapshots: SnapshotKeeper | None = None
     """Has the state kept beside the ledger, so that the next start is quick."""
-    looks: Sequence[Look] = ()
+    problem_sources: Sequence[ProblemSource] = ()
     """What is looked at for problems, beside the shell itself."""
 
 
@@ -171,7 +171,7 @@ class Shell:
         self._journal = Journal(parts.clock, parts.engine.core.live)
         parts.engine.on_commit = self._journal.committed
         signer = parts.sender.signer
-        self._watch = ServingWatch(parts.clock, [self._problems, *parts.looks])
+        self._watch = CoordinatorWatch(parts.clock, [self._problems, *parts.problem_sources])
         self._rivals = Rivals(
             parts.topics.fleet,
             parts.sender.boot,
@@ -232,11 +232,11 @@ class Shell:
         if self._parts.live is not None and self._parts.live.is_due():
             self._write_live(self._parts.live)
         if self._parts.snapshots is not None:
-            self._parts.snapshots.look(self._parts.engine.ledger.size)
+            self._parts.snapshots.keep_if_due(self._parts.engine.ledger.size)
         return moved
 
     def _write_live(self, live: LiveWriter) -> None:
-        live.note(problems=self._watch.look())
+        live.note(problems=self._watch.check())
         engine = self._parts.engine
         waits = engine.core.stages.wait()
         live.note(stage=None if waits is None else waits.shifted(-engine.ahead_ns))

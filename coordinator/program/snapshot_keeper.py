@@ -44,7 +44,7 @@ class SnapshotKeeper:
         self._failed = ""
         """Why the newest one was not made; empty where it was."""
 
-    def look(self, size: int) -> None:
+    def keep_if_due(self, size: int) -> None:
         """Begin one if it is time, the ledger having so many entries; tell how the last one went.
 
         Costs nothing where none is due and none under way.

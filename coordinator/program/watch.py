@@ -14,22 +14,22 @@ log = logging.getLogger("coordinator")
 _LOGGED = frozenset({"ledger", "operator", "broker", "coordinator"})
 """Problems that are logged where they are met."""
 
-Look = Callable[[], Iterable[OpenProblem]]
+ProblemSource = Callable[[], Iterable[OpenProblem]]
 """Returns what is wrong with one part of the coordinator now."""
 
 
-class ServingWatch:
+class CoordinatorWatch:
     """Looks at every part that may wait without end; one thread uses it."""
 
-    def __init__(self, clock: Clock, looks: Iterable[Look]) -> None:
+    def __init__(self, clock: Clock, problem_sources: Iterable[ProblemSource]) -> None:
         self._clock = clock
-        self._looks = tuple(looks)
+        self._problem_sources = tuple(problem_sources)
         self._book = ProblemBook()
 
-    def look(self) -> tuple[DatedProblem, ...]:
+    def check(self) -> tuple[DatedProblem, ...]:
         """Return what is wrong now and has outlasted its patience; log what begins and ends."""
-        found = [problem for look in self._looks for problem in look()]
-        new, over = self._book.look(found, self._clock.seconds(), self._clock.time_ns())
+        found = [problem for source in self._problem_sources for problem in source()]
+        new, over = self._book.update(found, self._clock.seconds(), self._clock.time_ns())
         for problem in new:
             if problem.about not in _LOGGED:
                 said = about("coordinator.hindered", part=problem.about)

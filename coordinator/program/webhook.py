@@ -174,7 +174,7 @@ class Webhook:
         pause = self._settings.seconds
         while not self._stopped.wait(pause):
             try:
-                self.look()
+                self.poll()
                 pause = self._settings.seconds
                 self._noted(None)
             except (LedgerError, sqlite3.Error) as error:
@@ -183,7 +183,7 @@ class Webhook:
                 pause = min(2 * max(pause, _FIRST_PAUSE / 2), _LONGEST_PAUSE)
                 self._noted(error)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Post what began and ended since the last time; raise as `post` does."""
         now = time.time_ns()
         with ledger_of(self._home) as ledger:

@@ -98,7 +98,7 @@ class FolderSource:
         images = tuple(sorted(found.images, key=lambda image: image.path))
         return Scanned(images, tuple(found.problems), found.unsettled)
 
-    def look_again(self, paths: Iterable[str]) -> None:
+    def rescan(self, paths: Iterable[str]) -> None:
         """Read files again that could not be read since, or held other bytes than were found."""
         self._cache.forget(paths)
 

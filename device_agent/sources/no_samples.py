@@ -10,7 +10,7 @@ from fleetledger.device_agent.core.inputs import Scanned
 class NoSamples:
     """Stands where a data folder would."""
 
-    def look_again(self, paths: Iterable[str]) -> None:
+    def rescan(self, paths: Iterable[str]) -> None:
         """Forget nothing."""
 
     def scan(self) -> Scanned:

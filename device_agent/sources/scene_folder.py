@@ -78,7 +78,7 @@ class SceneFolder:
         problems = (*found.problems, *result.problems, *_in_short(result))
         return Scanned(images, problems, found.unsettled)
 
-    def look_again(self, paths: Iterable[str]) -> None:
+    def rescan(self, paths: Iterable[str]) -> None:
         """Read pictures again, and their masks, that could not be read since."""
         for path in paths:
             name = PurePosixPath(path).relative_to(IMAGES).with_suffix("")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fleetledger.export.layers import Looking, looking_backbone
+from fleetledger.export.layers import FeatureChoice, backbone_with_features
 from fleetledger.schemas.models import Preprocessing, of_pictures
 from fleetledger.simulator.backbones.backbone import Backbone
 from fleetledger.simulator.backbones.characters import character_encoder
@@ -30,8 +30,8 @@ def load_backbone(settings: BackboneSettings, split: Split) -> Backbone:
     Raises `BackboneError`, or an `ExportError` where a file or network does not do, naming the
     setting and the way out.
     """
-    looking = Looking(settings.layers, settings.mirror)
-    whole = _looking(_whole(settings, split), looking)
+    choice = FeatureChoice(settings.layers, settings.mirror)
+    whole = _with_features(_whole(settings, split), choice)
     if not settings.centred:
         return whole
     return replace(whole, preprocessing=centred(settings, of_pictures(whole.preprocessing)))
@@ -45,11 +45,11 @@ def centred(settings: BackboneSettings, sight: Preprocessing) -> Preprocessing:
     return sight.model_copy(update={"mean": half, "deviation": half})
 
 
-def _looking(backbone: Backbone, looking: Looking) -> Backbone:
+def _with_features(backbone: Backbone, choice: FeatureChoice) -> Backbone:
     """Return the backbone with other layers and views, which torch's module has not."""
-    if not looking:
+    if not choice:
         return backbone
-    data = looking_backbone(backbone.data, backbone.preprocessing, looking)
+    data = backbone_with_features(backbone.data, backbone.preprocessing, choice)
     return replace(backbone, data=data, in_torch=None)
 
 

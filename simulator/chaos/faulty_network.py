@@ -2,7 +2,7 @@
 
 What a program publishes may vanish on its way to the broker, and what the broker delivers on its
 way to each receiver; both happens to real messages of QoS 1 as well (docs/transport.md). Once the
-network faults is over the network is the ordinary one.
+faults are over, the network is the ordinary one.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fleetledger.export.backbone import import_backbone
 from fleetledger.export.errors import ModelFileError
-from fleetledger.export.layers import Looking, looking_backbone
+from fleetledger.export.layers import FeatureChoice, backbone_with_features
 from fleetledger.export.noise import noise_inputs
 from fleetledger.schemas.models import Preprocessing
 from tests.export.networks import (
@@ -248,7 +248,9 @@ def test_a_classifier_is_no_backbone_and_an_earlier_layer_of_it_is() -> None:
     words = r"sum to 1: these look like a classifier's probabilities.* --layer flat`"
     with pytest.raises(ModelFileError, match=words):
         import_backbone(model, COLOUR)
-    backbone = import_backbone(looking_backbone(model, COLOUR, Looking(("flat",))), COLOUR)
+    backbone = import_backbone(
+        backbone_with_features(model, COLOUR, FeatureChoice(("flat",))), COLOUR
+    )
     assert backbone.feature_width == WIDTH
 
 
@@ -276,7 +278,7 @@ def test_a_last_layer_that_makes_fewer_numbers_is_told_with_what_it_reads() -> N
         "the last layer makes 3 numbers of 7; if they are a classifier's scores, .* --layer flat"
     )
     assert re.search(words.replace("--", "`--"), " ".join(backbone.remarks))
-    looked = looking_backbone(data(classifier()), COLOUR, Looking(("flat",)))
+    looked = backbone_with_features(data(classifier()), COLOUR, FeatureChoice(("flat",)))
     for plain in (looked, data(pooled_network())):
         assert not any("last layer" in told for told in import_backbone(plain, COLOUR).remarks)
 

@@ -17,7 +17,7 @@ from fleetledger.export.judging import (
     judged_model,
 )
 from fleetledger.export.judging_messages import BackboneRequest, JudgingRequest
-from fleetledger.export.layers import Looking
+from fleetledger.export.layers import FeatureChoice
 from fleetledger.export.own_model import CutModel, OwnModelRequest, own_model
 from fleetledger.learning.errors import ImageError
 from fleetledger.schemas.values import ClassName
@@ -81,14 +81,18 @@ def test_what_comes_back_is_what_the_file_becomes_here() -> None:
 
 
 def test_a_backbone_comes_back_with_its_layers() -> None:
-    wanted = BackboneRequest(COLOUR, Looking(("flat",)))
+    wanted = BackboneRequest(COLOUR, FeatureChoice(("flat",)))
     backbone = judged_backbone(data(classifier(softmax=True)), wanted, LIMITS)
     assert (backbone.feature_width, backbone.preprocessing) == (WIDTH, COLOUR)
 
 
 def test_a_request_is_read_as_it_was_written() -> None:
     own = OwnModelRequest(PICTURES, BIRDS.class_names, samples=[b"one", b"two"], gives="scores")
-    for wanted in (own, BIRDS, BackboneRequest(COLOUR, Looking(("flat",), mirror=True), pool=True)):
+    for wanted in (
+        own,
+        BIRDS,
+        BackboneRequest(COLOUR, FeatureChoice(("flat",), mirror=True), pool=True),
+    ):
         request = JudgingRequest(b"a file", wanted, 3, 1 << 20)
         read = JudgingRequest.read(request.written())
         assert vars(read.wanted) | {"samples": None} == vars(wanted) | {"samples": None}

@@ -9,7 +9,7 @@ import pytest
 from fleetledger.export.backbone import import_backbone
 from fleetledger.export.errors import ModelFileError, WeightsError
 from fleetledger.export.frozen import build_frozen
-from fleetledger.export.layers import Looking, looking_backbone
+from fleetledger.export.layers import FeatureChoice, backbone_with_features
 from fleetledger.export.mobilenet_v2 import (
     build_mobilenet_v2,
     imagenet_preprocessing,
@@ -52,13 +52,13 @@ def test_layers_are_pooled_scaled_alike_and_put_side_by_side(network: bytes) -> 
     inputs = noise_inputs(SEEN, 3)
     maps = run(whole(network, *LAYERS), inputs)
     expected = np.concatenate([unit(found.mean(axis=(2, 3))) for found in maps], axis=1)
-    backbone = import_backbone(looking_backbone(network, SEEN, Looking(LAYERS)), SEEN)
+    backbone = import_backbone(backbone_with_features(network, SEEN, FeatureChoice(LAYERS)), SEEN)
     assert backbone.feature_width == 384 + 160
     np.testing.assert_allclose(run(backbone.model, inputs)[0], expected, atol=1e-5)
 
 
 def test_what_lies_behind_the_last_layer_is_left_out(network: bytes) -> None:
-    kept = looking_backbone(network, SEEN, Looking(("features.11",)))
+    kept = backbone_with_features(network, SEEN, FeatureChoice(("features.11",)))
     names = {tensor.name for tensor in onnx.load_model_from_string(kept).graph.initializer}
     assert "features.11.conv.2.weight" in names
     assert not any(name.startswith(("features.12.", "features.18.")) for name in names)
@@ -74,8 +74,10 @@ def test_a_mirrored_picture_has_the_features_of_the_picture(
     if opset != 17:
         model, seen, layers = data(pooled_network(opset=opset)), COLOUR, layers and ("map",)
     inputs = noise_inputs(seen, 3)
-    backbone = import_backbone(looking_backbone(model, seen, Looking(layers, mirror=True)), seen)
-    single = import_backbone(looking_backbone(model, seen, Looking(layers)), seen)
+    backbone = import_backbone(
+        backbone_with_features(model, seen, FeatureChoice(layers, mirror=True)), seen
+    )
+    single = import_backbone(backbone_with_features(model, seen, FeatureChoice(layers)), seen)
     (features,) = run(backbone.model, inputs)
     both = [run(single.model, view)[0] for view in (inputs, inputs[..., ::-1].copy())]
     np.testing.assert_allclose(features, (both[0] + both[1]) / 2, atol=1e-5)
@@ -104,27 +106,27 @@ def test_channels_may_come_last() -> None:
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
     given = model.SerializeToString()
     inputs = noise_inputs(seen, 2)
-    (features,) = run(looking_backbone(given, seen, Looking(mirror=True)), inputs)
+    (features,) = run(backbone_with_features(given, seen, FeatureChoice(mirror=True)), inputs)
     both = (inputs + inputs[:, :, ::-1]) / 2
     np.testing.assert_allclose(features, both.transpose(0, 3, 1, 2).reshape(2, -1), atol=1e-6)
 
 
 def test_a_layer_of_zeros_stays_zeros() -> None:
-    model = looking_backbone(data(pooled_network()), COLOUR, Looking(("map",)))
+    model = backbone_with_features(data(pooled_network()), COLOUR, FeatureChoice(("map",)))
     (features,) = run(model, np.zeros((2, 3, 12, 10), np.float32))
     assert features.shape == (2, WIDTH)
     assert not features.any()
 
 
 def test_equal_networks_give_equal_bytes_and_the_frozen_model_takes_them(network: bytes) -> None:
-    looking = Looking(LAYERS, mirror=True)
-    first, second = (looking_backbone(network, SEEN, looking) for _ in range(2))
+    choice = FeatureChoice(LAYERS, mirror=True)
+    first, second = (backbone_with_features(network, SEEN, choice) for _ in range(2))
     assert first == second
     frozen = build_frozen(import_backbone(first, SEEN).model, "none")
     (quantised,) = run(frozen, noise_inputs(SEEN, 2))
     assert quantised.shape == (2, 544)
     assert (np.abs(quantised).max(axis=1) == 127).all()
-    assert looking_backbone(network, SEEN, Looking()) == network
+    assert backbone_with_features(network, SEEN, FeatureChoice()) == network
 
 
 def test_nodes_of_torchs_exporter_are_found_by_their_module() -> None:
@@ -132,20 +134,23 @@ def test_nodes_of_torchs_exporter_are_found_by_their_module() -> None:
     model.graph.node[0].name = "/features/features.3/conv/conv.1/conv.1.0/Conv"
     model.graph.node[1].name = "/features/features.3/conv/conv.1/conv.1.2/Relu"
     model.graph.node[2].name = "/features/features.30/GlobalAveragePool"
-    by_module = looking_backbone(data(model), COLOUR, Looking(("features.3.conv.1",)))
-    assert by_module == looking_backbone(data(model), COLOUR, Looking(("map",)))
+    by_module = backbone_with_features(data(model), COLOUR, FeatureChoice(("features.3.conv.1",)))
+    assert by_module == backbone_with_features(data(model), COLOUR, FeatureChoice(("map",)))
 
 
 @pytest.mark.parametrize(
-    ("looking", "told"),
+    ("choice", "told"),
     [
-        (Looking(("features.99",)), r"layers: 'features\.99' is no value .* the last ones are"),
-        (Looking(("map", "map")), "layers: map, map; name each layer once"),
+        (
+            FeatureChoice(("features.99",)),
+            r"layers: 'features\.99' is no value .* the last ones are",
+        ),
+        (FeatureChoice(("map", "map")), "layers: map, map; name each layer once"),
     ],
 )
-def test_what_is_not_there_is_told_with_what_is(looking: Looking, told: str) -> None:
+def test_what_is_not_there_is_told_with_what_is(choice: FeatureChoice, told: str) -> None:
     with pytest.raises(ModelFileError, match=told):
-        looking_backbone(data(pooled_network()), COLOUR, looking)
+        backbone_with_features(data(pooled_network()), COLOUR, choice)
 
 
 def test_a_map_is_no_vector_that_could_be_averaged() -> None:
@@ -155,7 +160,7 @@ def test_a_map_is_no_vector_that_could_be_averaged() -> None:
         onnx.helper.make_tensor_value_info("map", 1, ["batch", WIDTH, 10, 8])
     )
     with pytest.raises(ModelFileError, match="mirror: true, but an image gives an output of shape"):
-        looking_backbone(data(model), COLOUR, Looking(mirror=True))
+        backbone_with_features(data(model), COLOUR, FeatureChoice(mirror=True))
 
 
 def test_a_file_of_weights_that_is_none_is_told(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ AWAY = OpenProblem("broker", "no answer", hinders=True, patience=60.0, key="away
 
 
 def look(book: ProblemBook, now: float, *problems: OpenProblem):
-    return book.look(problems, now, round(now * SECOND))
+    return book.update(problems, now, round(now * SECOND))
 
 
 def test_a_problem_has_the_date_of_its_beginning_and_then_that_of_its_end() -> None:

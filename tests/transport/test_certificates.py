@@ -39,25 +39,25 @@ def test_a_device_tells_its_certificate_before_and_after_the_end_until_it_is_ren
     authority.user("dev-a", ends=60 * DAY)
     time = Leaping()
     watch = watch_of_device(tmp_path / "home", authority, time)
-    assert watch.look() == []
+    assert watch.problems() == []
     time.leapt = 31 * 86_400.0
-    (before,) = watch.look()
+    (before,) = watch.problems()
     assert "dev-a.pem: the certificate ends " in before.text
     assert before.text.endswith("ask the fleet's operator for a new kit")
     assert not before.hinders
     time.leapt = 61 * 86_400.0
-    (after,) = watch.look()
+    (after,) = watch.problems()
     assert "the certificate ended " in after.text
     assert after.hinders
     authority.user("dev-a", ends=3650 * DAY)
     time.leapt += 61
-    assert watch.look() == []
+    assert watch.problems() == []
 
 
 def test_an_authority_that_ends_is_told_too(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "tls", ends=20 * DAY)
     authority.user("dev-a", ends=60 * DAY)
-    (found,) = watch_of_device(tmp_path / "home", authority, Leaping()).look()
+    (found,) = watch_of_device(tmp_path / "home", authority, Leaping()).problems()
     assert "ca.pem: the authority's certificate ends " in found.text
 
 
@@ -87,7 +87,7 @@ def test_a_coordinator_tells_the_certificate_of_its_broker(
         kits=tmp_path if provisioned else None,
     )
     remember_broker(home, known)
-    (found,) = watch.look()
+    (found,) = watch.problems()
     assert "the broker's certificate ends " in found.text
     assert way_out in found.text
 

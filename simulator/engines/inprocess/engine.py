@@ -130,7 +130,7 @@ class InProcessEngine(StageEngine):
             size = self._fleet.coordinator.state.size
             if size != seen:
                 seen = size
-                closing.look()
+                closing.close_if_due()
                 self._look_at_rounds(stage)
                 self._watch.agents(progress.answered(), len(online))
             return progress.done()

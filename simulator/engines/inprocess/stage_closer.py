@@ -20,7 +20,7 @@ class StageCloser:
         self._expected = expected
         self._hand = Endpoint(fleet.world.loop, self._act)
 
-    def look(self) -> None:
+    def close_if_due(self) -> None:
         """Look at the ledger, which has new entries."""
         if not self._expected.is_everybody(self._fleet.coordinator.state):
             self._hand.ask()

@@ -262,12 +262,12 @@ def test_a_large_state_is_read_at_once_and_never_collected(
 
 def test_a_process_that_fails_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     keeper = SnapshotKeeper(tmp_path / "nothing.db", every=8, size=0)
-    keeper.look(7)
+    keeper.keep_if_due(7)
     assert keeper.process is None, "it is not time"
-    keeper.look(8)
+    keeper.keep_if_due(8)
     assert keeper.process is not None
     assert keeper.process.wait(60) != 0
-    keeper.look(9)
+    keeper.keep_if_due(9)
     assert "no ledger there" in caplog.text
     assert keeper.process is None
     (problem,) = keeper.problems()
@@ -277,6 +277,6 @@ def test_a_process_that_fails_is_told(tmp_path: Path, caplog: pytest.LogCaptureF
 
 def test_no_process_begins_where_the_operator_wants_none(tmp_path: Path) -> None:
     keeper = SnapshotKeeper(tmp_path / "nothing.db", every=0, size=0)
-    keeper.look(10**9)
+    keeper.keep_if_due(10**9)
     assert keeper.process is None
     keeper.close()

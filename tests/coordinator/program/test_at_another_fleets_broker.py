@@ -68,7 +68,7 @@ def coordinator(
 
 
 def problems(coordinator: MemoryCoordinator) -> list[str]:
-    return [problem.text for problem in coordinator.shell._watch.look() if problem.hinders]
+    return [problem.text for problem in coordinator.shell._watch.check() if problem.hinders]
 
 
 @pytest.mark.parametrize("coordinator", ["another-fleet"], indirect=True)

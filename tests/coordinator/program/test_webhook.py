@@ -128,7 +128,7 @@ def test_a_post_that_is_refused_is_tried_again_and_logged_once_without_its_path(
 def test_what_was_told_is_told_no_more_after_a_restart(home: Path) -> None:
     with hook() as server, hook() as another:
         for address, posts in ((server, 1), (server, 1), (another, 1)):
-            Webhook(home, FLEET, WebhookSection(url=address.url)).look()
+            Webhook(home, FLEET, WebhookSection(url=address.url)).poll()
             assert len(address.taken) == posts
         assert another.url not in (home / FILE_NAME).read_text()
 
@@ -149,11 +149,11 @@ def test_what_was_open_is_not_over_before_it_is_known_who_is_there(home: Path) -
             )
             file.write(LiveSnapshot(coordinator=now))
             webhook = Webhook(home, FLEET, WebhookSection(url=server.url))
-            webhook.look()
+            webhook.poll()
             assert not server.taken
             earlier = now.model_copy(update={"started_ns": started_ns - PATIENCE_NS})
             file.write(LiveSnapshot(coordinator=earlier))
-            webhook.look()
+            webhook.poll()
         assert [each["key"] for each in server.taken[0]["closed"]] == ["absent"]
 
 
