@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from fleetledger.schemas.command_output import AsJson
 
 if TYPE_CHECKING:
-    from fleetledger.simulator.verbs import Showing
+    from fleetledger.simulator.verbs import DashboardOptions
 
 DEFAULT_COMMAND = "run"
 
@@ -151,7 +151,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     told += [f"engine.address={address}"] if address else []
     told += [f"seeds=[{seeds}]"] if seeds else []
     overrides = [*(changes or []), *told]
-    showing = _showing(wanted=dashboard, port=dashboard_port)
+    showing = _dashboard_options(wanted=dashboard, port=dashboard_port)
     if tiny:
         _only_one({"--tiny": True, "--resume": resume, "--list": list_shipped, "--show": show})
     if showing and chaos is not None:
@@ -307,18 +307,18 @@ def demo(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     """
     from fleetledger.simulator import verbs  # noqa: PLC0415 - the help page needs none of this
 
-    showing = _showing(wanted=dashboard, port=dashboard_port)
+    showing = _dashboard_options(wanted=dashboard, port=dashboard_port)
     _stop_in_order()
-    verbs.simulate("demo", _of_demo(form, broker, seed, agents), out, showing=showing)
+    verbs.simulate("demo", _of_demo(form, broker, seed, agents), out, dashboard=showing)
 
 
-def _showing(*, wanted: bool, port: int | None) -> Showing | None:
+def _dashboard_options(*, wanted: bool, port: int | None) -> DashboardOptions | None:
     """Return whether and where a dashboard is wanted; refuse a port without one."""
-    from fleetledger.simulator.verbs import Showing  # noqa: PLC0415 - as above
+    from fleetledger.simulator.verbs import DashboardOptions  # noqa: PLC0415 - as above
 
     if port is not None and not wanted:
         raise typer.BadParameter("--dashboard-port says where --dashboard is; give both")
-    return Showing(port) if wanted else None
+    return DashboardOptions(port) if wanted else None
 
 
 def _of_demo(form: FormOption, broker: BrokerOption, seed: int, agents: int) -> list[str]:

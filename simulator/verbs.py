@@ -32,7 +32,7 @@ RUNS = Path("runs")
 
 
 @dataclass(frozen=True)
-class Showing:
+class DashboardOptions:
     """A dashboard is wanted while a run goes."""
 
     port: int | None = None
@@ -44,7 +44,7 @@ def simulate(
     overrides: Sequence[str],
     out: Path | None,
     budget: float | None = None,
-    command_output: Showing | None = None,
+    dashboard: DashboardOptions | None = None,
     *,
     tiny: bool = False,
 ) -> None:
@@ -57,7 +57,7 @@ def simulate(
         loaded = _tiny(loaded)
     folder = out or RUNS / f"{Path(scenario).name.removesuffix(SUFFIX)}-{_now()}"
     console = console_for_people()
-    with _shown(console, loaded, command_output) as shown:
+    with _shown(console, loaded, dashboard) as shown:
         results = run_scenario(loaded, folder, console, shown.make_engine, Budget(budget))
         _print_end(console, results, folder)
         shown.stay()
@@ -75,7 +75,9 @@ def _tiny(scenario: Scenario) -> Scenario:
     return step.scenario
 
 
-def resume(root: Path, budget: float | None = None, command_output: Showing | None = None) -> None:
+def resume(
+    root: Path, budget: float | None = None, dashboard: DashboardOptions | None = None
+) -> None:
     """Go on with a run, for so many seconds at most, and print what came out."""
     from fleetledger.simulator.run.budget import Budget  # noqa: PLC0415 - as below
     from fleetledger.simulator.run.folder import RunFolder  # noqa: PLC0415
@@ -83,18 +85,20 @@ def resume(root: Path, budget: float | None = None, command_output: Showing | No
 
     console = console_for_people()
     stored = load_scenario(str(RunFolder.open(root).scenario), ())
-    with _shown(console, stored, command_output) as shown:
+    with _shown(console, stored, dashboard) as shown:
         results = resume_run(root, console, shown.make_engine, Budget(budget))
         _print_end(console, results, root)
         shown.stay()
 
 
-def _shown(console: Console, scenario: Scenario, command_output: Showing | None) -> RunDashboard:
+def _shown(
+    console: Console, scenario: Scenario, dashboard: DashboardOptions | None
+) -> RunDashboard:
     from fleetledger.simulator.run.run_dashboard import RunDashboard  # noqa: PLC0415 - as above
 
     shown = RunDashboard(console, scenario)
-    if command_output is not None:
-        shown.start(command_output.port)
+    if dashboard is not None:
+        shown.start(dashboard.port)
     return shown
 
 

@@ -24,9 +24,9 @@ def say_connection(
     match event:
         case Connected():
             said = LogEvent("broker.connected", device)
-            events.tell(logging.INFO, said, "connected to the broker")
+            events.emit(logging.INFO, said, "connected to the broker")
         case Disconnected(reason):
             said = LogEvent("broker.away", device, more={"reason": reason})
-            events.tell(logging.WARNING, said, f"the broker is away: {reason}")
+            events.emit(logging.WARNING, said, f"the broker is away: {reason}")
         case ConnectionProblem(error):
-            events.tell(logging.WARNING, LogEvent("broker.problem", device), str(error))
+            events.emit(logging.WARNING, LogEvent("broker.problem", device), str(error))

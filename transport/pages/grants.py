@@ -96,7 +96,7 @@ class Grants:
             self._change(touch)
         return grant.person
 
-    def redeem(self, secret: str, now_ns: int) -> Person | None:
+    def consume(self, secret: str, now_ns: int) -> Person | None:
         """Return who has this secret, which works no more; None where nobody has it."""
         taken: list[Grant] = []
 

@@ -128,7 +128,7 @@ def login_routes(doors: Doors, words: LoginWords, draw: DrawForm) -> list[Route]
         address, now_ns = address_of(request), doors.failures.now_ns()
         if doors.failures.too_many(address):
             raise HTTPException(429, "Wait a minute.")
-        person = doors.links.redeem(secret, now_ns)
+        person = doors.links.consume(secret, now_ns)
         if person is None:
             doors.failures.note(address)
             log.warning(
@@ -155,7 +155,7 @@ def login_routes(doors: Doors, words: LoginWords, draw: DrawForm) -> list[Route]
 
     async def leave(request: Request) -> Response:
         if request.state.session:
-            doors.sessions.take(request.state.session, doors.failures.now_ns())
+            doors.sessions.consume(request.state.session, doors.failures.now_ns())
         answer = RedirectResponse("/login", 303)
         answer.delete_cookie(doors.cookie)
         return answer

@@ -30,7 +30,7 @@ def test_another_link_lets_in_to_the_program_that_runs(tmp_path: Path) -> None:
     address, _, secret = link.strip().partition("/login?token=")
     assert address == "http://127.0.0.1:9000"
     found = make_app(LabelDesk(AgentHome.open(home.folder))).state.doors
-    person = found.links.redeem(secret, 10**18)
+    person = found.links.consume(secret, 10**18)
     assert person is not None
     assert person.name == own_name()
     assert secret not in (home.folder / f"{PROGRAM}-links.json").read_text()
