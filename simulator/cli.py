@@ -73,14 +73,6 @@ Address = Annotated[
 Seeds = Annotated[
     str | None, typer.Option(metavar="N,N", help="Seeds, like 1,2,3: one run of the fleet each.")
 ]
-Chaos = Annotated[
-    int | None,
-    typer.Option(
-        metavar="SEED",
-        min=0,
-        help="Let network, programs and power fail at random, and check what must stay true.",
-    ),
-]
 Resume = Annotated[
     Path | None, typer.Option(metavar="RUN", help="Go on with the run in this folder.")
 ]
@@ -127,7 +119,6 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     engine: Engine = None,
     address: Address = None,
     seeds: Seeds = None,
-    chaos: Chaos = None,
     resume: Resume = None,
     budget: BudgetOption = None,
     tiny: Tiny = False,
@@ -154,8 +145,6 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     showing = _dashboard_options(wanted=dashboard, port=dashboard_port)
     if tiny:
         _only_one({"--tiny": True, "--resume": resume, "--list": list_shipped, "--show": show})
-    if showing and chaos is not None:
-        _only_one({"--chaos": True, "--dashboard": True})
     _json_goes_with(list_shipped, as_json=as_json)
     if list_shipped:
         verbs.list_shipped(as_json=as_json)
@@ -164,17 +153,12 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     elif resume is not None:
         _only_one({"--resume": resume, "--set": changes, "--out": out})
         _only_one({"--resume": resume, "--engine": engine, "--seeds": seeds})
-        _only_one({"--resume": resume, "--chaos": chaos is not None})
         _stop_in_order()
         verbs.resume(resume, budget, showing)
     else:
         assert scenario is not None
         _stop_in_order()
-        if chaos is None:
-            verbs.simulate(scenario, overrides, out, budget, showing, tiny=tiny)
-        else:
-            _only_one({"--chaos": True, "--budget": budget is not None})
-            verbs.trouble(scenario, overrides, chaos, out, tiny=tiny)
+        verbs.simulate(scenario, overrides, out, budget, showing, tiny=tiny)
 
 
 @simulate.command()

@@ -11,8 +11,7 @@ SimulatorError              (a schemas.errors.FleetledgerError)
 ├── EngineError             a fleet does not get through a stage
 │   ├── ProcessDiedError    one of its programs ended by itself
 │   └── WaitedTooLongError  something awaited did not happen in time
-├── AttackError             an attack cannot be tried on what was given
-└── ChaosError              a disturbed fleet broke a promise
+└── AttackError             an attack cannot be tried on what was given
 """
 
 from fleetledger.schemas.errors import FleetledgerError
@@ -64,7 +63,3 @@ class WaitedTooLongError(EngineError):
 
 class AttackError(SimulatorError):
     """An attack cannot be tried on what was given; the message names the option."""
-
-
-class ChaosError(SimulatorError):
-    """A disturbed fleet broke a promise; the message names seed and promise, and how to repeat."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +22,6 @@ from fleetledger.simulator.scenario.shipped import SUFFIX, shipped_names, shippe
 from fleetledger.simulator.scenario.studies import study_names, study_text
 
 if TYPE_CHECKING:
-    from fleetledger.simulator.chaos.report import ChaosReport
     from fleetledger.simulator.run.run_dashboard import RunDashboard
     from fleetledger.simulator.sweep.cases import Case
     from fleetledger.simulator.sweep.runs import Beside
@@ -100,47 +98,6 @@ def _shown(
     if dashboard is not None:
         shown.start(dashboard.port)
     return shown
-
-
-def trouble(
-    scenario: str, overrides: Sequence[str], seed: int, out: Path | None, *, tiny: bool = False
-) -> None:
-    """Run a scenario's fleet undisturbed and through the troubles of a seed, and compare the ends.
-
-    What the fleet left stays in `out`, where one is given. Raises `ChaosError` where a promise was
-    broken.
-    """
-    from fleetledger.simulator.chaos.runs import fast_folder  # noqa: PLC0415 - as above
-    from fleetledger.simulator.run.folder import RunFolder  # noqa: PLC0415
-
-    loaded = load_scenario(scenario, overrides)
-    if tiny:
-        loaded = _tiny(loaded)
-    with fast_folder() if out is None else nullcontext(RunFolder.create(out).root) as folder:
-        report = _trouble(console_for_people(), loaded, seed, folder)
-    if report.broken:
-        changes = "".join(f" --set {change}" for change in overrides)
-        cut = " --tiny" if tiny else ""
-        raise report.failure(f"fleetledger simulate {scenario}{changes}{cut} --chaos {seed}")
-
-
-def _trouble(console: Console, scenario: Scenario, seed: int, folder: Path) -> ChaosReport:
-    from fleetledger.simulator.chaos.material import prepare  # noqa: PLC0415 - as above
-    from fleetledger.simulator.chaos.runs import run_chaos, run_undisturbed  # noqa: PLC0415
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    say("preparing data and homes")
-    material = prepare(scenario, folder / "material")
-    say("running the fleet undisturbed")
-    undisturbed = run_undisturbed(material, folder / "undisturbed")
-    say(f"running it through the troubles of seed {seed}")
-    report = run_chaos(material, undisturbed, seed, folder / "disturbed")
-    say(f"{report}; {report.fleet_seconds:,.0f} s of the fleet, {report.seconds:.1f} s here")
-    if not report.broken:
-        say(f"every promise was kept; both runs end with the aggregate {undisturbed.aggregate}")
-    return report
 
 
 def list_shipped(*, as_json: bool = False) -> None:

@@ -27,7 +27,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fleetledger.simulator.chaos.checks import (
+from fleetledger.simulator.engines.mqtt.ledger_source import LedgerSource
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.simulator.engines.mqtt.view import FleetView
+from tests.chaos.checks import (
     PROMISES,
     Broken,
     ChaosRun,
@@ -36,11 +39,8 @@ from fleetledger.simulator.chaos.checks import (
     broken_promises,
     learned_end,
 )
-from fleetledger.simulator.chaos.outcome import read_outcome
-from fleetledger.simulator.chaos.seed_runs import read_range
-from fleetledger.simulator.engines.mqtt.ledger_source import LedgerSource
-from fleetledger.simulator.engines.mqtt.processes import Children
-from fleetledger.simulator.engines.mqtt.view import FleetView
+from tests.chaos.outcome import read_outcome
+from tests.chaos.seed_runs import read_range
 from tests.promises.fleet_plan import (
     BROKER,
     CLASSES,

@@ -24,7 +24,6 @@ from fleetledger.device_agent.status import read_status
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName, DeviceId, FleetId
-from fleetledger.simulator.chaos.outcome import Places
 from fleetledger.simulator.datasets.digits import load_digits
 from fleetledger.simulator.engines.mqtt.homes import (
     agent_broker,
@@ -35,6 +34,7 @@ from fleetledger.simulator.engines.mqtt.homes import (
 )
 from fleetledger.simulator.engines.mqtt.processes import Child, Children
 from fleetledger.transport.brokers.mosquitto_configuration import LOOPBACK
+from tests.chaos.outcome import Places
 from tests.end_to_end.process_fleet import ProcessFleet
 from tests.promises.fleet_plan import BROKER, COORDINATOR, Delivery, Fault
 from tests.transport.standalone import RunningBroker, free_port

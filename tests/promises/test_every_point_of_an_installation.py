@@ -1,7 +1,7 @@
 """A device always has a working model: an installation is cut, torn and starved at every point.
 
 What is done to the disk between the first byte of a new model and its trust is recorded by
-`simulator.chaos.disk`: part files, blobs, slots, the link, the counts of attempts and starts. At
+`tests.chaos.disk`: part files, blobs, slots, the link, the counts of attempts and starts. At
 each of these points the program is killed, the power goes (with several outcomes of what was not
 synced), or the disk is full from there on. What applications find under `current` is a whole model
 at every one of them. After the next start the old or the new model runs and gives the golden
@@ -42,12 +42,12 @@ from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
 from fleetledger.learning.onnx_files.file_rules import OnnxFile, read_onnx
 from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.simulator.chaos.disk import Disk, Drive
-from fleetledger.simulator.chaos.volume import Volume
 from fleetledger.transport.part_file import PartFile
+from tests.chaos.cutting import CutError
+from tests.chaos.disk import Disk, Drive
+from tests.chaos.volume import Volume
 from tests.device_agent import models
 from tests.device_agent.making import GREY_8
-from tests.simulator.chaos.cutting import CutError
 
 OLD, NEW = models.exported(1), models.exported(2, flipped=True)
 Work = Callable[["Device"], object]

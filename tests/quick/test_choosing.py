@@ -110,4 +110,4 @@ def test_the_product_and_its_tests_import_each_other_as_they_say() -> None:
     assert "tests.schemas.test_values" in found["fleetledger.schemas.values"]
     assert "fleetledger.coordinator.core.state" in found["fleetledger.coordinator.core.entry"]
     assert "tests.test_door" in found["fleetledger.command_line"]
-    assert "tests.simulator.chaos.test_seed_runs" in found["tests.simulator.chaos.conftest"]
+    assert "tests.chaos.test_seed_runs" in found["tests.chaos.conftest"]

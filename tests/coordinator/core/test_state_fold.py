@@ -32,10 +32,10 @@ from fleetledger.coordinator.settings import CoordinatorSettings, LedgerSection,
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.schemas.values import DeviceId, Digest
+from tests.chaos.cutting import cuts
 from tests.coordinator.core.harness import FLEET
 from tests.coordinator.every_kind.facts import FACTS, unpack
 from tests.coordinator.program.test_engine import begun
-from tests.simulator.chaos.cutting import cuts
 
 SIZE: int = json.loads(FACTS.read_text("utf-8"))["size"]
 """Entries of the stored ledger."""

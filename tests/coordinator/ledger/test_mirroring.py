@@ -37,10 +37,10 @@ from fleetledger.coordinator.topics.contributions.entries import ContributionAcc
 from fleetledger.coordinator.topics.rounds.entries import AnswersPruned, WeightsPruned
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
 from fleetledger.schemas.values import Digest, FleetId
-from fleetledger.simulator.chaos.disk import Disk, Drive
-from fleetledger.simulator.chaos.volume import Volume
+from tests.chaos.cutting import cuts
+from tests.chaos.disk import Disk, Drive
+from tests.chaos.volume import Volume
 from tests.coordinator.ledger.support import LARGE, SMALL, draft
-from tests.simulator.chaos.cutting import cuts
 
 FLEET = FleetId("orchard")
 SIZES = (100, 250, 256, 300, 520)

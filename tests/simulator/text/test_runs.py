@@ -17,7 +17,6 @@ from fleetledger.device_agent.sources.folder import SUFFIXES_OF, FolderSource
 from fleetledger.export.backbone import import_backbone
 from fleetledger.learning.numerics.preprocessing import preprocess
 from fleetledger.schemas.models import Manifest
-from fleetledger.simulator.chaos.material import prepare as prepare_chaos
 from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.mqtt.engine import MqttEngine
@@ -28,6 +27,7 @@ from fleetledger.simulator.run.folder import RunFolder
 from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.model import Scenario
+from tests.chaos.material import prepare as prepare_chaos
 from tests.simulator.engines.mqtt.small import Quiet, prepare
 from tests.simulator.text.making import GRAMMAR, one_hot, write_encoder
 

@@ -1,1 +1,0 @@
-"""Fleets whose network and programs fail at random instants, and what must be true afterwards."""

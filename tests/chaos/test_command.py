@@ -1,0 +1,33 @@
+"""The command runs a scenario's fleet through troubles, and says what it was given wrong."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from fleetledger.schemas.exit_codes import ExitCode
+from tests.chaos.__main__ import app
+
+
+def test_the_fleet_of_a_scenario_keeps_every_promise() -> None:
+    done = CliRunner().invoke(app, ["digits-tiny", "--seed", "7"])
+    assert done.exit_code == 0, done.output
+    assert "every promise was kept; both runs end with the aggregate" in done.output
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--seeds", "3 to 4"], "seeds: '3 to 4' is no range"),
+        (
+            ["digits-tiny", "--set", "engine.agents=light"],
+            "engine.agents: 'light' cannot be",
+        ),
+        (["nowhere"], "nowhere"),
+    ],
+    ids=["range", "agents", "scenario"],
+)
+def test_what_it_cannot_run_is_told(given: list[str], told: str) -> None:
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == ExitCode.USAGE
+    assert told in done.output
