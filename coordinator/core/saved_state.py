@@ -26,7 +26,17 @@ _FOLDERS = (
 )
 """Where everything stands that the state follows from, beside the entries."""
 _READS_ONLY = frozenset(
-    ("commands", "due", "folding", "inputs", "queries", "requests", "rules", "views", "work")
+    (
+        "commands",
+        "due_times",
+        "inputs",
+        "queries",
+        "requests",
+        "rules",
+        "state_fold",
+        "views",
+        "work",
+    )
 )
 """Names of files in these folders that the state does not import, and that change often."""
 
