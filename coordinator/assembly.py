@@ -1,4 +1,4 @@
-"""Putting a coordinator together: what lies in its home, and what it runs on, become a shell.
+"""Assembly of a coordinator: its home and its surroundings become a shell.
 
 The real program and the simulators' are put together here. They differ in their surroundings
 alone. The part that needs no network is a local coordinator, which replays and measures.

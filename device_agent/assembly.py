@@ -1,4 +1,4 @@
-"""Putting an agent together: what lies in its home, and what it runs on, become a shell.
+"""Assembly of an agent: its home and its surroundings become a shell.
 
 The real program, the simulators' and the tests' are put together here. They differ in their
 surroundings alone.

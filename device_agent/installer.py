@@ -1,4 +1,4 @@
-"""Installing a model: verify, try, load, self-test, then switch; and going back when it fails.
+"""Installer of models: verify, try, load, self-test, then switch; and back if that fails.
 
 A new model is held to the rules for files, then tried in a process of its own; only after that the
 agent itself loads and tests it, and counts that it does (see `probation`).

@@ -1,4 +1,4 @@
-"""Looking at the images with the fleet's model, where a round asks a device for nothing else."""
+"""Novelty check with the fleet's model, where a round asks a device for nothing else."""
 
 from __future__ import annotations
 

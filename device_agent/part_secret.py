@@ -1,4 +1,4 @@
-"""Where a part's chance comes from: its name for what may be known, a secret for what may not.
+"""Chance of a part: its name where that may be known, a secret where it may not.
 
 The secret is made once per installation, readable by the agent's user alone, and never leaves the
 device. Nothing else is drawn, so a part that is computed again is the same again; and since the

@@ -1,4 +1,4 @@
-"""Running an agent: over MQTT, until somebody stops it."""
+"""Program of an agent: over MQTT, until somebody stops it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measuring how uncertain the model that runs here is about new images."""
+"""Uncertainty of the model that runs here about new images."""
 
 from __future__ import annotations
 

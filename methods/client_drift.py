@@ -1,4 +1,4 @@
-"""How far the answers of a round lie apart: client drift, in one pass over them.
+"""Client drift: the distance between answers of a round, in one pass over them.
 
     drift = sqrt( sum_k w_k |theta_k - mean|^2 / W ) / |mean - theta|
 

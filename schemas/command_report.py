@@ -1,4 +1,4 @@
-"""What a command shows, as JSON or as tab-separated values; each room draws its own tables.
+"""Report of a command as JSON or as tab-separated values; each room draws its own tables.
 
 A `Report` is the one value that a command makes. Its JSON follows the schema in `docs/json`; as
 tab-separated values it is the lines of its `lines_field`, or one line of its own fields.

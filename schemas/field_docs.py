@@ -1,4 +1,4 @@
-"""What the fields of models mean, out of the docstrings below them: for pages and JSON Schemas.
+"""Docs of the fields of models, from the docstrings below them: for pages and JSON Schemas.
 
 Pydantic can read them as each class is made; but it parses the source for that, a sixth of what a
 program takes to start, and only what writes documentation asks for them.

@@ -1,4 +1,4 @@
-"""Which fleetledger this is, as programs tell each other and people."""
+"""Version of the fleetledger that is installed here."""
 
 from __future__ import annotations
 

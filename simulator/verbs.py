@@ -1,4 +1,4 @@
-"""What the verbs of `fleetledger simulate` do, one function each; they print to the terminal."""
+"""Verbs of `fleetledger simulate`, one function each; they print to the terminal."""
 
 from __future__ import annotations
 

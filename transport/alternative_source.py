@@ -1,4 +1,4 @@
-"""Another way for blocks to come than from the peer, and from where it is allowed."""
+"""Source of blocks other than the peer, and the rules that allow it."""
 
 from __future__ import annotations
 

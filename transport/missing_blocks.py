@@ -1,4 +1,4 @@
-"""Which blocks are missing, and which of them were asked for when."""
+"""Blocks that are missing, with the times at which they were requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was handed over but is not finished: bounds the outgoing queue in bytes, for every QoS.
+"""Bytes that were handed over and are not finished, which bound the outgoing queue at every QoS.
 
 paho bounds only the number of QoS 1 messages and leaves QoS 0 unbounded, so blocks for a slow link
 would pile up in memory.

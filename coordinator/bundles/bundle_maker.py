@@ -1,4 +1,4 @@
-"""Makes a bundle: wheels, their hashes, and a release key's signature over these."""
+"""Maker of bundles: wheels, their hashes, and a release key's signature over these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What bundles can be made for: which wheels fit, and which runtime runs models there."""
+"""Targets of bundles: the wheels that fit a kind of device, and the runtime of its models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each device is asked to do now: an assignment, made from the state alone."""
+"""Assignments: the work that each device is asked for now, from the state alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which commands of the operator were carried out: known again after a crash."""
+"""Commands of the operator that were carried out, known again after a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as they stand in sentences: lists, names, files, spans of time."""
+"""Phrases for values in sentences: lists, names, files, spans of time."""
 
 from __future__ import annotations
 

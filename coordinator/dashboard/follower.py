@@ -1,4 +1,4 @@
-"""What changed: one look at the ledger and at who is there each second, for all that listen.
+"""Follower of the ledger and of presence: one check a second for all that listen.
 
 Whoever listens has a short queue. Who does not empty it is dropped, and comes again by the index of
 the last entry that it was told of; nothing is lost, because the ledger has it.

@@ -1,4 +1,4 @@
-"""What addresses ask for, read with care: numbers, and where a list goes on."""
+"""Values in the query of an address: numbers, and where a list continues."""
 
 from __future__ import annotations
 

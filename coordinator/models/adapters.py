@@ -1,4 +1,4 @@
-"""Makes the network that is an adapter on top of a solved model, and scores as that at first."""
+"""Adapter networks: each begins on top of a solved model, with the scores of that."""
 
 from __future__ import annotations
 

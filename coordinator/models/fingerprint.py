@@ -1,4 +1,4 @@
-"""What the last bits of a coordinator's work depend on: NumPy's platform, and torch's, if used."""
+"""Fingerprint of the machine that last bits depend on: NumPy's platform, and torch's, if used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that takes longer than a message may wait: checking payloads, solving, exporting.
+"""Runner of jobs that take longer than a message may wait: checks, solving, exports.
 
 Jobs run on two threads, one for payloads and one for models, so that a long solve does not keep
 receipts waiting. Each job ends in inputs for the core; results wait until the shell takes them.

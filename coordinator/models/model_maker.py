@@ -1,4 +1,4 @@
-"""Makes models: sums the contributions exactly, solves the head, exports it.
+"""Maker of models: sums the contributions exactly, solves the head, exports it.
 
 The sum is kept between solves and over starts, and only what came or went is added or subtracted:
 sums are exact, so the result is the same as adding everything anew.

@@ -1,4 +1,4 @@
-"""Makes models of networks that are trained in rounds: checks answers, averages, exports, freezes.
+"""Maker of networks that train in rounds: checks answers, averages, exports, freezes.
 
 What an average is, the method's side says; here its files are fetched, and what came of it is
 described for the ledger.

@@ -1,4 +1,4 @@
-"""Takes in a model of the operator's own: an ONNX file becomes the pair that devices run."""
+"""Import of a model of the operator's own: an ONNX file becomes the pair that devices run."""
 
 from __future__ import annotations
 

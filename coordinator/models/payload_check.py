@@ -1,4 +1,4 @@
-"""Having a method check a payload, and believing a check that was made elsewhere."""
+"""Checks of payloads by their method, and verdicts of checks that ran elsewhere."""
 
 from __future__ import annotations
 

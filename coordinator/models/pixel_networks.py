@@ -1,4 +1,4 @@
-"""What is particular when a network is imported that gives every pixel of a picture a class."""
+"""Import of networks that give every pixel of a picture a class."""
 
 from __future__ import annotations
 

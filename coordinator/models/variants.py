@@ -1,4 +1,4 @@
-"""Makes variants of the leading frozen model, and says what they lose behind the newest head."""
+"""Variants of the leading frozen model, with their loss behind the newest head."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may speak for a device: what of a device's messages reaches the rules.
+"""Authentication of devices: decides which of their messages reach the rules.
 
 The rules, in the order in which they are asked:
 

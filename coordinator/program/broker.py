@@ -1,4 +1,4 @@
-"""How the coordinator's processes connect to the broker."""
+"""Connections of the coordinator's processes to the broker."""
 
 from __future__ import annotations
 

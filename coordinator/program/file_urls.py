@@ -1,4 +1,4 @@
-"""Where devices may fetch large blobs by HTTPS: under a fixed prefix, or by URLs that are signed.
+"""URLs of large blobs for devices, by HTTPS: under a fixed prefix, or signed.
 
 A URL is a hint. Whether something lies there nobody asks here: a device that finds nothing, or the
 wrong thing, fetches through the broker.

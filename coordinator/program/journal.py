@@ -1,4 +1,4 @@
-"""What the coordinator says of itself in its log: what was committed, who comes and goes.
+"""The coordinator's log of itself: entries that it commits, devices that come and go.
 
 The committed entries are the events. Each is said with its sentence, at the level that its kind
 has in its topic; of one kind so many in ten seconds, and a sum of the rest. Who comes and goes is

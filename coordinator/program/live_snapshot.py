@@ -1,4 +1,4 @@
-"""What is known of the fleet just now, drawn from the core's state and what it knows while it runs.
+"""Live view of the fleet, drawn from the core's state and what the core knows while it runs.
 
 Times of the core are those of entries; they are told by this machine's calendar, as all that
 reads them compares with that. What is drawn are the devices of which something was heard since the

@@ -1,4 +1,4 @@
-"""How much each device may send: what is beyond it is left out before it costs much.
+"""Quotas of devices: what is beyond one is left out before it costs much.
 
 The rules:
 

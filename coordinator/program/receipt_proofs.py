@@ -1,4 +1,4 @@
-"""Puts the proof into a receipt: that the ledger holds the entry which the receipt names.
+"""Proof in a receipt that the ledger holds the entry which the receipt names.
 
 It is made when the receipt is sent, under the newest checkpoint, so a receipt that is sent again
 proves more. Where the device has said which checkpoint it knows, the way from there comes with it.

@@ -1,4 +1,4 @@
-"""Which messages of a device were taken in before, by their numbers."""
+"""Windows of sequence numbers, which tell a message that came before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes tokens: with one a device's owner enrols a key."""
+"""Tokens: with one, a device's owner enrols a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shell counts of what passes through it, for those who want to see it."""
+"""Meters of the traffic that passes through the shell."""
 
 from __future__ import annotations
 

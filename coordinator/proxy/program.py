@@ -1,4 +1,4 @@
-"""Putting a proxy together, and running it alone or inside the coordinator's process."""
+"""Program of a proxy, alone or inside the coordinator's process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that takes long, and the inputs that it ends in."""
+"""Worker for scoring jobs, each of which ends in an input."""
 
 from __future__ import annotations
 

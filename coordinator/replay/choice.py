@@ -1,4 +1,4 @@
-"""Which of the things that were made an operator wants made again."""
+"""Choice of the recorded models and rounds that an operator wants made again."""
 
 from __future__ import annotations
 

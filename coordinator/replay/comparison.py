@@ -1,4 +1,4 @@
-"""What was made again against what was recorded.
+"""Comparison of a model that was made again with the recorded one.
 
 The sum is exact, so its digest is the same everywhere. What is computed from it in floating point
 is the same to the last bit where the platform's fingerprint is; elsewhere it lies within the

@@ -1,4 +1,4 @@
-"""Carries recipes out with the coordinator's own makers, and says what came of each."""
+"""Remaker of recorded results, by the coordinator's own makers."""
 
 from __future__ import annotations
 

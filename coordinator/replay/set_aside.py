@@ -1,4 +1,4 @@
-"""What was set aside, judged again by the sum that it was judged by.
+"""Parts that were set aside, judged again by the sum of that time.
 
 Figures come from floating point, so another platform's may differ in their last digits. A verdict
 that rests on such a difference is within tolerance; a proof by a vector is one of integers, and the

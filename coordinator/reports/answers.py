@@ -1,4 +1,4 @@
-"""What is said of the fleet just now, in one form for the command line, JSON and pages.
+"""Answers about the fleet as it is now, in one form for the command line, JSON and pages.
 
 Indices are those of entries in the ledger, so that every statement leads to what it stands on.
 """

@@ -1,4 +1,4 @@
-"""How well a model does on a device, class by class, beside the version before it there."""
+"""Accuracy of a model on a device, class by class, beside the version before it there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command that reaches devices would do, in sentences, before it is done."""
+"""Previews of commands that reach devices, in sentences."""
 
 from __future__ import annotations
 

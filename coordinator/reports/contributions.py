@@ -1,4 +1,4 @@
-"""What devices gave, and the classes it is of, as people look for it."""
+"""Contributions of devices with their classes, as people search for them."""
 
 from __future__ import annotations
 

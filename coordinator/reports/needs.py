@@ -1,4 +1,4 @@
-"""What needs a person, the most urgent first, each with the command that mends it or shows more."""
+"""Needs for a person, the most urgent first, each with the command that mends or shows it."""
 
 from __future__ import annotations
 

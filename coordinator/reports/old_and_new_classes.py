@@ -1,4 +1,4 @@
-"""How well a model does on devices, on the classes it knew before and on those that came last."""
+"""Accuracy of a model on devices, on the classes it knew before and on the newest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who was there when, over the last day: from comings and goings to spans and counts."""
+"""Presence over the last day: spans and counts from comings and goings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operator's commands show, each as one model; its JSON Schema lies in `docs/json`."""
+"""Reports of the operator's commands, each one model; its JSON Schema lies in `docs/json`."""
 
 from __future__ import annotations
 

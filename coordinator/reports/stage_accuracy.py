@@ -1,4 +1,4 @@
-"""How well the fleet did after each stage: on classes of before and on new ones, on devices."""
+"""Accuracy of the fleet after each stage, on old classes and on new ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well each version of the model did on devices: whether the fleet got better."""
+"""Accuracy of each version of the model on devices."""
 
 from __future__ import annotations
 

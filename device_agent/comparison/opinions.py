@@ -1,4 +1,4 @@
-"""What a model makes of one image, and whether that is right."""
+"""Opinion of a model on one image, and whether it is right."""
 
 from __future__ import annotations
 

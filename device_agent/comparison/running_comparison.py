@@ -1,4 +1,4 @@
-"""Comparing two models, a piece at a time.
+"""Comparison of two models, a piece at a time.
 
 Both are asked about one image after the other, in turn who comes first, so that they meet the same
 machine; nothing is asked of many images at once, as an app does not either. Where there are too few

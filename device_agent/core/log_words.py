@@ -1,4 +1,4 @@
-"""What is said of a change, a turn or a request in the log of the device."""
+"""Words for the log of the device: of a change, a turn or a request."""
 
 from __future__ import annotations
 

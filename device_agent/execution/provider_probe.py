@@ -1,4 +1,4 @@
-"""Whether an execution provider runs: a model of two nodes, run and looked into.
+"""Probe of an execution provider: a model of two nodes that runs in a process of its own.
 
 That a provider is listed proves nothing, since a wheel for another GPU lists it, too. The model is
 run in a process of its own, because a driver that does not fit can end the one that asks it.

@@ -1,4 +1,4 @@
-"""What the device says of its health, and when its textfile is written."""
+"""Reader of the device's health, and writer of its textfile."""
 
 from __future__ import annotations
 

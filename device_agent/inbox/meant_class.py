@@ -1,4 +1,4 @@
-"""Which class an owner means: one that is there, or a new one that can be told from all of these.
+"""Class that an owner means: one that is there, or a new one distinct from all of these.
 
 - A name that is there is that class, however its accents are typed.
 - A new one obeys the rules of class folders, and those by which a fleet takes new names.

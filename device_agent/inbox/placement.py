@@ -1,4 +1,4 @@
-"""Putting a file where it belongs: under a second name, durably, and over nothing."""
+"""Placement of a file: under a second name, durably, and over nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model says of a frame, each with the version that said it."""
+"""Answers of a model to a frame, each with the version that gave it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an application may show to a model, and how that becomes the model's input."""
+"""Frames that an application may show to a model, and their way to the model's input."""
 
 from __future__ import annotations
 

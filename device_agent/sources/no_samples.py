@@ -1,4 +1,4 @@
-"""What a device has to learn from that only runs models: nothing."""
+"""Samples of a device that only runs models: none."""
 
 from __future__ import annotations
 

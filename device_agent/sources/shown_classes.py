@@ -1,4 +1,4 @@
-"""What masks show: pixels by value, counted once per mask and kept on the disk by its digest.
+"""Classes that masks show: pixels by value, counted once per mask and kept by its digest.
 
 The file has no names, so that classes.toml may change, and forgets the masks that a scan no longer
 finds.

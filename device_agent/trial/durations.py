@@ -1,4 +1,4 @@
-"""How long models take, and whether their runs leave memory behind."""
+"""Durations of models, and the memory that their runs leave behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a variant's features are beside the reference's, kept so that each head can be measured.
+"""Distance of a variant's features from the reference's, kept to measure each head by.
 
 A head changes with every solve, and the frozen part does not. So samples go through the frozen
 parts once, when the variants are made; what came out is one file, and behind a new head it costs a

@@ -1,4 +1,4 @@
-"""Makes variants of a frozen part: the backbone changed, the map behind it as it was."""
+"""Maker of variants of a frozen part: the backbone changes, the map behind it stays."""
 
 from __future__ import annotations
 

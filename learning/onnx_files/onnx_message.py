@@ -1,4 +1,4 @@
-"""What is kept of an ONNX file while it is read, and the graph whose growth is judged of it."""
+"""Parts of an ONNX file that are kept while it is read, and its graph for the growth check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making proofs from the hashes of a tree (RFC 9162, 2.1.3.1 and 2.1.4.1)."""
+"""Proofs from the hashes of a tree (RFC 9162, 2.1.3.1 and 2.1.4.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells how far something long has come, but not too often."""
+"""Progress of something long, reported now and then."""
 
 from __future__ import annotations
 

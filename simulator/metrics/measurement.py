@@ -1,4 +1,4 @@
-"""From records, answers and the plan of one seed to its metrics."""
+"""Metrics of one seed, from its records, answers and plan."""
 
 from __future__ import annotations
 

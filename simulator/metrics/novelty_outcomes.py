@@ -1,4 +1,4 @@
-"""What became of the looks of devices that look for new tasks by themselves.
+"""Outcomes of novelty checks, of devices that notice new tasks by themselves.
 
 A task begins on a device when it gets images of a stage's own classes, after the first stage. It is
 noticed at once, if the device's first look of the stage is a transition, late, if a later one is,

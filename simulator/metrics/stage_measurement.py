@@ -1,4 +1,4 @@
-"""From the record and the answers of one stage to its metrics."""
+"""Metrics of one stage, from its record and answers."""
 
 from __future__ import annotations
 

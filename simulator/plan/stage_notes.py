@@ -1,4 +1,4 @@
-"""What a reader of the report should know of a stage's draw, in sentences."""
+"""Notes on a stage's draw for readers of the report, in sentences."""
 
 from __future__ import annotations
 

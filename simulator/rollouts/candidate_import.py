@@ -1,4 +1,4 @@
-"""From the model that a fleet runs to a candidate in the coordinator's store, ready to go out."""
+"""Import of a candidate for a rollout, from the model that a fleet runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads what became of a rollout out of the ledger, entry by entry."""
+"""Reader of a rollout's outcome in the ledger, entry by entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a rollout, in a sentence."""
+"""Outcome of a rollout in a sentence."""
 
 from __future__ import annotations
 

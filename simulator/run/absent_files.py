@@ -1,4 +1,4 @@
-"""What of a scenario's files is on this machine, for a run that does without the rest."""
+"""Files of a scenario that this machine lacks, for a run that does without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an exported model answers: its `head.onnx` in ONNX Runtime, as the devices run it."""
+"""Answers of an exported model: its `head.onnx` in ONNX Runtime, as the devices run it."""
 
 from __future__ import annotations
 

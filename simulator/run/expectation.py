@@ -1,4 +1,4 @@
-"""What `simulate` says of the time that is left, and of the GPU's memory at the start."""
+"""Expectation of `simulate`: the time that is left, and the GPU's memory at the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a seed keeps of its models' answers from stage to stage."""
+"""Answers of a seed's models that are kept from stage to stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that a seed needs before its fleet starts."""
+"""Preparation of a seed, before its fleet starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent at rest has to remember beside its store: the pieces of its run, as JSON.
+"""Memory of an agent at rest beside its store: the pieces of its run, as JSON.
 
 The law, which the tests hold: after `wake` the state is equal to what it was before `rest`.
 """

@@ -1,4 +1,4 @@
-"""Many seeds, in one process or several, and what came of them in numbers."""
+"""Runs of many seeds, in one process or several, with their outcome in numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which devices a list shows; words add up.
+"""Filter of a list of devices; words add up.
 
 `hazel`, `model:12`, `program:1.0.0`, `state:away`, `problem`, `hindered`, `pinned`, `tag:site` and
 `tag:site=orchard-1`.

@@ -1,4 +1,4 @@
-"""What is to be said of a device, in a few words; nothing where all is as it should be."""
+"""Remark on a device in a few words, empty where all is as it should be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be done about a need: the action that its command stands for, or a look at it."""
+"""Actions for a need: the button that its command stands for, or a link to its page."""
 
 from __future__ import annotations
 

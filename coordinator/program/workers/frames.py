@@ -1,4 +1,4 @@
-"""What passes between the coordinator and its intake workers, as bytes.
+"""Frames between the coordinator and its intake workers, as bytes.
 
 A frame is one line of JSON and, from a worker, the envelope behind it: header line, line feed and
 the attachment as it is, out of its zstd frame. Nothing is pickled: a worker reads what strangers

@@ -1,4 +1,4 @@
-"""What a worker finds out about a message: whose signature holds, what the method says of it.
+"""Check of a message by a worker: its signature, and the method's verdict on its payload.
 
 All of it is a function of the message, a key and a method's settings, and holds whoever has found
 it. Whether that key is the device's and those settings count is the coordinator's to say, and so is

@@ -1,4 +1,4 @@
-"""Finding rollouts in the ledger, and what a person has to do about them."""
+"""Lookup of rollouts in the ledger, and of what a person has to do about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rollout would do, before anybody starts it: on how many devices, and if it can pass."""
+"""Preview of a rollout: the number of its devices, and whether its gates can pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of rollouts, in one form for the command line, JSON and pages.
+"""Reports of rollouts, in one form for the command line, JSON and pages.
 
 Indices are those of entries in the ledger, so that every statement leads to what it stands on.
 """

@@ -1,4 +1,4 @@
-"""Which devices are meant: by name, by tags, or both. The same wherever devices are named.
+"""Choice of devices by name, by tags, or both, the same in every command.
 
 Rules and readers know tags from the state, and choose by `chosen`.
 """

@@ -1,4 +1,4 @@
-"""What follows when an adapter is trained, or given up: what is beneath it leads again."""
+"""End of an adapter, trained or given up: the lineage beneath it leads again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows a stage's rounds: the network becomes a model, or freezes for its successor.
+"""End of a stage's rounds: the network becomes a model, or freezes for its successor.
 
 An adapter becomes a model too, and what is beneath it leads again.
 """

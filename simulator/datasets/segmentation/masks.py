@@ -1,4 +1,4 @@
-"""What a mask shows: the classes of a task, and of all others nothing.
+"""Masks of a task: its own classes, and of all others nothing.
 
 In a task of class-incremental segmentation a device sees the task's own classes; pixels of earlier
 and of later classes are labelled background (Cermelli et al. 2020 call it the background shift).

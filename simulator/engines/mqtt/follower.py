@@ -1,4 +1,4 @@
-"""Waiting with a limit: follow the ledger until a question to the view has no more answer."""
+"""Follower of the ledger, until a question to the view has its answer, with a limit."""
 
 from __future__ import annotations
 
