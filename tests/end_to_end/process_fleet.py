@@ -102,6 +102,7 @@ class ProcessFleet:
         text = text.replace("# evaluation_folder", "evaluation_folder")
         text = text.replace("trial = true", "trial = false")  # many agents on one machine
         text = text.replace("scan_seconds = 5", "scan_seconds = 0.5")
+        text = text.replace("longest_pause_seconds = 86400", "longest_pause_seconds = 0")
         text = text.replace('exemplars = "images"', f'exemplars = "{exemplars}"')
         path.write_text(text, encoding="utf-8")
         self.operator("coordinator", "admit", device)

@@ -78,7 +78,7 @@ class KeyedFleet(ProcessFleet):
             security=SecuritySettings(require_keys=True),
         )
         write_coordinator(self.home, self.broker, settings)
-        data = AgentDataSettings(folder=Path("data"), scan_seconds=0.5)
+        data = AgentDataSettings(folder=Path("data"), scan_seconds=0.5, longest_pause_seconds=0)
         cpu = ModelSettings(providers=("CPUExecutionProvider",))
         for device, shown in SHOWN.items():
             home = self.folder / device

@@ -173,7 +173,9 @@ class ShippedFleet(ProcessFleet):
             fleet=FleetId(self.name),
             root=Path(ROOT_FILE),
             broker=agent_broker(self.broker),
-            data=AgentDataSettings(folder=Path("data"), scan_seconds=SCAN_SECONDS),
+            data=AgentDataSettings(
+                folder=Path("data"), scan_seconds=SCAN_SECONDS, longest_pause_seconds=0
+            ),
         )
         write_agent(home, self.broker, settings)
         (home / ROOT_FILE).write_bytes((self.home / "trust" / "root-1.json").read_bytes())
