@@ -29,6 +29,8 @@ pytestmark = pytest.mark.broker
 
 CAMERA, GARDEN = "camera", "garden"
 SETTINGS = """\
+[stages]
+quiet_seconds = 1
 [intake]
 replacement_seconds = 1
 [method]

@@ -42,7 +42,13 @@ def assert_same(full: Learned, light: Learned) -> None:
         }
 
 
-@pytest.mark.parametrize("form", ["exact", "compact", "estimated"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "estimated",
+        *(pytest.param(form, marks=pytest.mark.nightly) for form in ("exact", "compact")),
+    ],
+)
 def test_statistics_of_every_form(form: str, cache: Path, tmp_path: Path) -> None:
     full, light = both(fleet_of(cache, form), tmp_path)
     assert_same(full, light)
@@ -135,7 +141,7 @@ def devices_of_a_resumed_run(what: Prepared) -> Prepared:
 
 @pytest.mark.parametrize(
     "group",
-    [1, 5, 10, *(pytest.param(group, marks=pytest.mark.nightly) for group in (2, 3, 8))],
+    [5, *(pytest.param(group, marks=pytest.mark.nightly) for group in (1, 2, 3, 8, 10))],
 )
 def test_a_run_that_is_cut_off_anywhere_goes_on_to_the_same_entries(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int
