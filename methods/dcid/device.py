@@ -3,7 +3,7 @@
     share                 images of its own, without labels            `site`
     imprint               sums of its new images' features             `site`
     train, train-alone    DID (1), (2)                                 `training`
-    distil                DCD (3), from its model after DID            `distilling`
+    distil                DCD (3), from its model after DID            `distillation`
     means                 sums of its anchors' features                `site`
 
 Pure functions of bytes and pictures; an engine of `learning.training` runs in between.

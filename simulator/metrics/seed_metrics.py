@@ -61,7 +61,7 @@ class Detection(Strict):
 
 
 class Noticing(Strict):
-    """Which tasks a device noticed that looks for them by itself; see `noticing`."""
+    """Which tasks a device noticed that looks for them by itself; see `novelty_outcomes`."""
 
     device: DeviceId
     began: int = Field(ge=0)

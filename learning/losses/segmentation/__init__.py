@@ -14,7 +14,7 @@ of later ones are labelled background. The old model has the first C_old channel
 | (10), the ablations, the baselines | `presets`, of `terms` over shared `parts` of a `step` |
 | the released program's terms | `released` |
 | LwF, ILT, MiB | `dense_distillation` |
-| a `LossFunction` of a network | `composing` |
+| a `LossFunction` of a network | `composition` |
 
 (11), the task monitor, is `learning.numerics.pixel_uncertainty`; the head grows by
 `learning.networks.segmentation.head`.

@@ -1,7 +1,7 @@
 """Data sets for segmentation: pictures with a class for every pixel.
 
 `loading.load_segmentation` finds the module of a set; `samples` says what all of them offer,
-`masking` what of a mask is shown in which task, and `tasks` makes a sample of each.
+`masks` what of a mask is shown in which task, and `tasks` makes a sample of each.
 """
 
 from fleetledger.simulator.datasets.segmentation.images import SegmentedImages

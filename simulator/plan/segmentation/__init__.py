@@ -1,7 +1,7 @@
 """Plans for segmentation, where a picture has several classes and so belongs to several tasks.
 
 `settings` knows the protocols by name, such as 15-1; `overlapped` says which pictures a task has,
-`dealing` which of them a device gets, and `making.make_segmentation_plan` puts it together;
+`deal` which of them a device gets, and `plan_maker.make_segmentation_plan` puts it together;
 `samples` tells that plan in samples of one task each.
 """
 
