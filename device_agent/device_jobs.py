@@ -46,7 +46,7 @@ from fleetledger.device_agent.host import ModelHost, sessions_of
 from fleetledger.device_agent.inference.installed_model import InstalledModel, SessionSettings
 from fleetledger.device_agent.inference.published import PublishedModels
 from fleetledger.device_agent.installer import Guards, Installer
-from fleetledger.device_agent.memory import give_back
+from fleetledger.device_agent.memory import release_memory
 from fleetledger.device_agent.observation import check_novelty, observed
 from fleetledger.device_agent.part_secret import part_context
 from fleetledger.device_agent.probation import Probation, comparisons_in
@@ -211,7 +211,7 @@ class LocalDeviceJobs:
         if switches and self._engines is not None:
             self._engines.keep(self._slots.digests())
         if self._host.unload(self._home.settings.model.unload_seconds):
-            give_back()
+            release_memory()
         return answers
 
     def _answer(self, request: Request) -> tuple[Input, ...]:
@@ -233,7 +233,7 @@ class LocalDeviceJobs:
             case _:
                 answer = self._answer_of_models(request)
                 answers = (answer,) if answer is not None else ()
-        give_back()
+        release_memory()
         return answers
 
     def _answer_of_models(self, request: Request) -> Input | None:
@@ -288,7 +288,7 @@ class LocalDeviceJobs:
             )
             return (inputs.PartFailed(request.job, text),)
         finally:
-            give_back()
+            release_memory()
 
     def _computed(self, request: ComputePart) -> tuple[Input, ...]:
         assignment = request.assignment
@@ -332,7 +332,7 @@ class LocalDeviceJobs:
             )
             return (inputs.TrainingFailed(request.job, text),)
         finally:
-            give_back()
+            release_memory()
 
     def _trained(self, request: Train) -> tuple[Input, ...]:
         assignment = request.assignment

@@ -17,7 +17,7 @@ from fleetledger.device_agent.inference.installed_model import (
     SessionSettings,
     describe_runtime,
 )
-from fleetledger.device_agent.memory import give_back
+from fleetledger.device_agent.memory import release_memory
 from fleetledger.device_agent.model_rules.onnx_file import check_onnx
 from fleetledger.device_agent.model_rules.pinned_files import check_pinned
 from fleetledger.device_agent.store.blobs import BlobFolder
@@ -154,6 +154,6 @@ class ModelHost:
             path = self._blobs.check(digest)
             check_onnx(path, self._settings.domains)
             session = InferenceSession(path, settings, frozen)
-            give_back()
+            release_memory()
         self._sessions[digest] = session
         return session

@@ -48,7 +48,7 @@ def quick_allocation() -> None:
     """Tell glibc to prefer speed over little memory, the opposite of `frugal_allocation`.
 
     Large arrays are taken from what was freed before, so that the system need not clear new pages
-    for each copy of a model; `give_back` returns what is free.
+    for each copy of a model; `release_memory` returns what is free.
     """
     mallopt = _glibc("mallopt")
     if mallopt is not None:
@@ -65,7 +65,7 @@ def keep_loaded() -> None:
     gc.freeze()
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Return freed memory to the system.
 
     glibc keeps what was freed for later use; after loading a model or computing a part that is tens

@@ -280,7 +280,7 @@ def import_model(  # noqa: PLR0913, PLR0917 - each is one option of the command 
         gives=gives,
     )
     model = own_models.prepare_own_model(home, given)
-    for line in own_models.told_of(model):
+    for line in own_models.describe_import(model):
         say(line, as_json=as_json)
     command(home, ImportModel(model=model), as_json=as_json)
     _wait_until_packed(home, model)

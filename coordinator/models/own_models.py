@@ -96,7 +96,7 @@ def prepare_own_model(home: Path, given: OwnModelFiles) -> ImportedFiles:
     return model
 
 
-def told_of(model: ImportedFiles) -> Iterator[str]:
+def describe_import(model: ImportedFiles) -> Iterator[str]:
     """Yield what the operator is told of a model that can be taken in."""
     parity, counted = model.parity, "pixels" if model.answers == "pixels" else "samples"
     yield (

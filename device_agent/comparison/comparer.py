@@ -35,7 +35,7 @@ from fleetledger.device_agent.health.machine import Conditions, Machine
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.host import ModelHost
 from fleetledger.device_agent.inference.installed_model import Inputs, InstalledModel
-from fleetledger.device_agent.memory import give_back
+from fleetledger.device_agent.memory import release_memory
 from fleetledger.device_agent.probation import Attempts
 from fleetledger.device_agent.self_test import golden_inputs
 from fleetledger.device_agent.sources.folder import SUFFIXES, SUFFIXES_OF
@@ -117,7 +117,7 @@ class Comparer:
             self._under_way = None
             if self._attempts is not None:
                 self._attempts.end()
-            give_back()
+            release_memory()
 
     def _begun(self, request: Compare) -> _UnderWay:
         if self._under_way is not None and self._under_way.pending == request.pending:

@@ -78,10 +78,10 @@ class LabelPage:
     @property
     def told(self) -> str:
         """What was done last; empty where nothing can be taken back."""
-        return "" if self.last is None else told_of(self.last)
+        return "" if self.last is None else describe_step(self.last)
 
 
-def told_of(step: LabelStep) -> str:
+def describe_step(step: LabelStep) -> str:
     """Return what was done, in a sentence."""
     count = words.plural(step.images, "image")
     if step.name is None:

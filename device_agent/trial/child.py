@@ -24,7 +24,7 @@ from fleetledger.device_agent.inference.installed_model import (
     SessionSettings,
     describe_runtime,
 )
-from fleetledger.device_agent.memory import frugal_allocation, give_back, resident_bytes
+from fleetledger.device_agent.memory import frugal_allocation, release_memory, resident_bytes
 from fleetledger.device_agent.self_test import golden_inputs, self_test
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.device_agent.trial.durations import Clocks, measure_runs
@@ -154,7 +154,7 @@ def _run(model: InstalledModel, golden: bytes) -> Callable[[], Any]:
 
 
 def _resident_bytes() -> int:
-    give_back()
+    release_memory()
     return resident_bytes()
 
 

@@ -41,7 +41,7 @@ from fleetledger.learning.numerics.sequential_detection import (
     gathered,
     with_reference,
 )
-from fleetledger.learning.numerics.shots import Projections, Shots, centred_by, taken_in
+from fleetledger.learning.numerics.shots import Projections, Shots, add_images, centred_by
 
 ENTROPY = "relative entropy"
 """What a head is measured by that tells nothing else, in words."""
@@ -291,7 +291,7 @@ def _observe_sequentially(
     shots, begins = detector.shots, None
     order = shuffled(len(values), detector.evidence.compared)
     if projections is not None:
-        shots, begins = taken_in(shots, projections[order])
+        shots, begins = add_images(shots, projections[order])
     evidence, alarms = gathered(
         detector.evidence, [values[index] for index in order], rules.quiet_images, begins
     )

@@ -93,7 +93,7 @@ def centred_by(shots: Shots, held_out: Projections) -> Shots:
     return _centred(replace(shots, images=FIRST, mean=_as_kept(held_out.mean(axis=0))))
 
 
-def taken_in(shots: Shots, projections: Projections) -> tuple[Shots, list[bool]]:
+def add_images(shots: Shots, projections: Projections) -> tuple[Shots, list[bool]]:
     """Take in images (n, BITS) in their order; return which of them begin a shot.
 
     None does while there is no centre. Features that are no numbers are like no others.

@@ -108,7 +108,7 @@ class ChaosFleet:
             stack.enter_context(self.points)
             # Returning memory to the system takes longer than all other work of a small fleet.
             for module in (device_jobs, host):
-                stack.enter_context(patch.object(module, "give_back", lambda: None))
+                stack.enter_context(patch.object(module, "release_memory", lambda: None))
             disk = stack.enter_context(Disk([program.drive for program in self.programs]))
             stack.callback(self._stop)
             for program in self.programs:

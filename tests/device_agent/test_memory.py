@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from fleetledger.device_agent.memory import give_back, keep_loaded
+from fleetledger.device_agent.memory import keep_loaded, release_memory
 
 
 class Ring:
@@ -23,7 +23,7 @@ def test_what_is_loaded_is_passed_over_and_what_comes_later_is_freed() -> None:
     keep_loaded()
     assert len(gc.get_objects()) < 1000, "modules alone are a hundred thousand"
     gone = weakref.ref(Ring())
-    give_back()
+    release_memory()
     assert gone() is None
 
 

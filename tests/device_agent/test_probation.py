@@ -60,7 +60,7 @@ class Device:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleetledger.device_agent.host.give_back", lambda: None)
+    monkeypatch.setattr("fleetledger.device_agent.host.release_memory", lambda: None)
 
 
 @pytest.fixture

@@ -248,7 +248,7 @@ def read_once(data: bytes, domains: frozenset[str]) -> OnnxFile:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_module, "give_back", lambda: None)
+    monkeypatch.setattr(host_module, "release_memory", lambda: None)
     # The rules see bytes alone, and all ends leave the same few files, or torn ones.
     monkeypatch.setattr(
         onnx_file, "read_onnx_file", lambda path, domains: read_once(path.read_bytes(), domains)

@@ -61,7 +61,7 @@ def why(story: RolloutStory) -> str:
         or story.by_operator
     ):
         return _bare(story.reason) or "somebody wanted it"
-    return told_of(deciding, story.planned.version, story.planned.former)
+    return describe_finding(deciding, story.planned.version, story.planned.former)
 
 
 def deciding_finding(gates: tuple[GateFinding, ...]) -> GateFinding | None:
@@ -71,7 +71,7 @@ def deciding_finding(gates: tuple[GateFinding, ...]) -> GateFinding | None:
     return ordered[0] if ordered else None
 
 
-def told_of(finding: GateFinding, version: int, former: int | None) -> str:
+def describe_finding(finding: GateFinding, version: int, former: int | None) -> str:
     """Return what a gate found against a version, in a few words."""
     model, gate = f"model {version}", gate_of(finding.gate)
     if finding.too_little:

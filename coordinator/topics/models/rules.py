@@ -75,7 +75,7 @@ class Models:
         """Return what a command decides and a sentence for the operator."""
         match command:
             case ImportModel(model=model):
-                return self.take_in(model)
+                return self.import_model(model)
             case PushModel(version=version):
                 devices = None if command.is_open else self._chosen(command)
                 whom = ", ".join(devices) if devices else "all devices"
@@ -124,7 +124,7 @@ class Models:
         self._live.last_model_ns = now_ns
         return ask(self._recipe())
 
-    def take_in(self, model: entries.ImportedFiles) -> tuple[Decision, str]:
+    def import_model(self, model: entries.ImportedFiles) -> tuple[Decision, str]:
         """Make a model of the operator's own a version; nothing is desired by it."""
         version = self._state.models.next_version
         text = (

@@ -11,9 +11,9 @@ from fleetledger.learning.numerics.shots import (
     LAST,
     NEAR,
     Shots,
+    add_images,
     centred_by,
     projected,
-    taken_in,
 )
 
 WIDTH = 300
@@ -46,12 +46,12 @@ def test_bits_apart_are_the_angle_between_centred_features() -> None:
 def test_frames_of_one_thing_are_one_shot_and_another_thing_begins_one() -> None:
     first, second = things(2, 5)
     stream = np.concatenate([frames(first, 10, 1), frames(second, 10, 2), frames(first, 10, 3)])
-    shots, begins = taken_in(centred(), projected(stream))
+    shots, begins = add_images(centred(), projected(stream))
     assert [number for number, begun in enumerate(begins) if begun] == [0, 10]
     assert len(shots.leaders) == 2
     one_by_one, found = centred(), []
     for image in stream:
-        one_by_one, begun = taken_in(one_by_one, projected(image[None]))
+        one_by_one, begun = add_images(one_by_one, projected(image[None]))
         found += begun
     assert found == begins
     assert one_by_one.leaders == shots.leaders
@@ -61,7 +61,7 @@ def test_a_slow_leader_search_finds_the_same_shots() -> None:
     draw = np.random.default_rng(6)
     many = things(60, 7)
     stream = np.concatenate([frames(many[draw.integers(60)], 1, n) for n in range(300)])
-    shots, begins = taken_in(Shots("b", images=LAST, centre=centred().centre), projected(stream))
+    shots, begins = add_images(Shots("b", images=LAST, centre=centred().centre), projected(stream))
     bits = (projected(stream) > np.array(shots.centre, np.float32)).astype(int)
     leaders, expected = [], []
     for row in bits:
@@ -76,16 +76,16 @@ def test_a_slow_leader_search_finds_the_same_shots() -> None:
 def test_without_a_centre_of_the_camera_all_its_images_are_alike() -> None:
     few = things(30, 8)
     elsewhere = Shots("b", images=LAST, centre=(0.0,) * BITS)
-    assert sum(taken_in(elsewhere, projected(few))[1]) < 5
-    assert sum(taken_in(centred(), projected(few))[1]) == 30
+    assert sum(add_images(elsewhere, projected(few))[1]) < 5
+    assert sum(add_images(centred(), projected(few))[1]) == 30
 
 
 def test_the_first_images_give_the_centre_where_none_are_held_out() -> None:
     shots = Shots("b")
-    shots, begins = taken_in(shots, projected(things(FIRST - 1, 2)))
+    shots, begins = add_images(shots, projected(things(FIRST - 1, 2)))
     assert not any(begins)
     assert not shots.centre
-    shots, begins = taken_in(shots, projected(things(30, 3)))
+    shots, begins = add_images(shots, projected(things(30, 3)))
     assert all(begins), "this batch completes the centre and is looked at with it"
     mean = np.concatenate([projected(things(FIRST - 1, 2)), projected(things(30, 3))]).mean(axis=0)
     assert np.allclose(shots.centre, mean, atol=1e-3)
@@ -98,7 +98,7 @@ def test_the_centre_follows_the_cameras_own_images_and_then_stays() -> None:
     assert centred_by(shots, projected(things(9, 2))) == shots, "once for a backbone"
     seen = [shots.centre]
     for number in range(LAST + 100):
-        shots, _ = taken_in(shots, projected(things(1, 100 + number)))
+        shots, _ = add_images(shots, projected(things(1, 100 + number)))
         seen += [shots.centre] if shots.centre != seen[-1] else []
     assert len(seen) == 4, "held out, and at twice, four and eight times as many"
     apart = [np.abs(np.array(one) - projected(things(2000, 3)).mean(axis=0)).mean() for one in seen]
@@ -110,7 +110,7 @@ def test_the_centre_follows_the_cameras_own_images_and_then_stays() -> None:
 def test_features_that_are_no_numbers_are_alone_and_leave_nothing() -> None:
     broken = things(3, 4)
     broken[1, 7] = np.nan
-    shots, begins = taken_in(centred(), projected(broken))
+    shots, begins = add_images(centred(), projected(broken))
     assert begins == [True, True, True]
     assert len(shots.leaders) == 2
     assert np.isfinite(shots.mean).all()
@@ -118,7 +118,7 @@ def test_features_that_are_no_numbers_are_alone_and_leave_nothing() -> None:
 
 
 def test_what_is_remembered_is_bounded_and_survives_json() -> None:
-    shots, _ = taken_in(centred(), projected(things(500, 9)))
+    shots, _ = add_images(centred(), projected(things(500, 9)))
     assert len(shots.leaders) == KEPT
     text = json.dumps(shots.to_plain())
     assert len(text) < 7000
