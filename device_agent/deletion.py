@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from fleetledger.device_agent.core.changes.proofs import CheckpointForgotten
+from fleetledger.device_agent.core.changes.actions import CheckpointForgotten
 from fleetledger.device_agent.core.changes.releases import TrustForgotten
 from fleetledger.device_agent.core.changes.rounds import MemoryForgotten
 from fleetledger.device_agent.core.coordinator_presence import proven_size

@@ -17,12 +17,8 @@ from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.changes.actions import ActionEnded
-from fleetledger.device_agent.core.changes.durable import Durable
-from fleetledger.device_agent.core.changes.rollouts import (
-    ComparisonWanted,
-    ComparisonWritten,
-    SettlingNoted,
-)
+from fleetledger.device_agent.core.changes.durable import Durable, Put
+from fleetledger.device_agent.core.changes.rollouts import ComparisonWritten
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
 from fleetledger.device_agent.core.records import ActiveModel, PendingComparison
 from fleetledger.device_agent.core.requests import Compare, ForgetCandidate
@@ -42,7 +38,7 @@ def wanted(
     if action is None or beside is None or action.rollout is None or action.group is None:
         return ()
     pending = PendingComparison(action.rollout, action.group, mode, candidate, beside)
-    return () if pending.pair == records.compared else (ComparisonWanted(pending),)
+    return () if pending.pair == records.compared else (Put(comparing=pending),)
 
 
 def candidate_kept(state: AgentState, event: inputs.CandidateKept, _now: float) -> AgentDecision:
@@ -98,9 +94,9 @@ def comparison_due(state: AgentState, _now: float) -> AgentDecision:
         return NOTHING_TO_DO
     where = models.candidate if pending.mode == "shadow" else models.active
     if models.active is None or where != pending.candidate:
-        return change(ComparisonWanted(None))
+        return change(Put(comparing=None))
     if pending.mode == "shadow" and pending.beside != models.active:
-        return change(ComparisonWanted(replace(pending, beside=models.active)))
+        return change(Put(comparing=replace(pending, beside=models.active)))
     asked = Compare(pending, frozenset(state.scanning.waiting))
     return change(replace(models, comparing=True)) + ask(asked)
 
@@ -131,7 +127,7 @@ def failed(state: AgentState, event: inputs.ComparisonFailed, _now: float) -> Ag
         reason=event.reason[:500],
     )
     told = replace(state.told, status=False)
-    decision = change(ComparisonWanted(None), SettlingNoted(None), ActionEnded(None, status), told)
+    decision = change(Put(comparing=None, settling=None), ActionEnded(None, status), told)
     if event.pending.mode == "run":
         return decision + change(ended)
     return decision + change(replace(ended, candidate=None)) + ask(ForgetCandidate())

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.proofs import HeardMore, SilenceNoted
+from fleetledger.device_agent.core.changes.durable import Put
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
 from fleetledger.device_agent.core.notices import problem, report_problems
 from fleetledger.device_agent.core.records import Listening, News, SignedNews
@@ -51,7 +51,7 @@ def born(state: AgentState, event: inputs.CoordinatorBorn) -> AgentDecision:
     if state.rules.trust is None or event.boot == heard.boot:
         return NOTHING_TO_DO
     size = max(heard.ledger_size, event.birth.ledger_size)
-    return change(HeardMore(replace(heard, boot=event.boot, ledger_size=size)))
+    return change(Put(heard=replace(heard, boot=event.boot, ledger_size=size)))
 
 
 def why_old(state: AgentState, event: inputs.CoordinatorBorn) -> str:
@@ -71,7 +71,7 @@ def beat(state: AgentState, event: inputs.CoordinatorBeat, _now: float) -> Agent
     if state.rules.trust is None or (said.corrections, said.time_ns) <= heard.moment:
         return NOTHING_TO_DO
     size = max(heard.ledger_size, said.ledger_size)
-    return change(HeardMore(SignedNews(event.boot, size, said.corrections, said.time_ns)))
+    return change(Put(heard=SignedNews(event.boot, size, said.corrections, said.time_ns)))
 
 
 def started(state: AgentState, now: float) -> AgentDecision:
@@ -92,16 +92,16 @@ def silence_due(state: AgentState, now: float) -> AgentDecision:
         text = silence(seconds)
         told = report_problems(state.told, [problem("coordinator", text)], state.rules)
         later = replace(listening, since=now, told=True)
-        return change(later, SilenceNoted(seconds), told) + ask(Say(text))
+        return change(later, Put(silent=seconds), told) + ask(Say(text))
     if now - listening.since < _noted_every(longest):
         return NOTHING_TO_DO
-    return change(replace(listening, since=now), SilenceNoted(seconds))
+    return change(replace(listening, since=now), Put(silent=seconds))
 
 
 def _heard_again(state: AgentState, now: float) -> AgentDecision:
     decision = change(Listening(now, _news(state.records)))
     if state.records.silent > 0:
-        decision += change(SilenceNoted(0.0))
+        decision += change(Put(silent=0.0))
     if state.listening.told:
         decision += ask(Say("the coordinator is heard again"))
     return decision

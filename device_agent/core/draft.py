@@ -207,8 +207,8 @@ class Draft(AgentRecords):
 
     def changed(self, records: AgentRecords) -> Iterator[str]:
         """Name the single values that differ from those of the records below."""
-        for name in NAMES:
-            if name not in LAYERS and getattr(self, name) is not getattr(records, name):
+        for name in SINGLE:
+            if getattr(self, name) is not getattr(records, name):
                 yield name
 
     def merge(self, records: AgentRecords) -> None:
@@ -226,3 +226,5 @@ LAYERS: dict[str, type[Overlay[Any, Any] | Groups[Any, Any, Any] | Members[Any]]
     if (layer := get_origin(kind)) in (Overlay, Groups, Members)
 }
 """The fields that hold many values, each with how a draft lies over it."""
+SINGLE = tuple(name for name in NAMES if name not in LAYERS)
+"""The fields that hold one value."""

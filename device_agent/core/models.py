@@ -14,10 +14,7 @@ from fleetledger.device_agent.core import (
     variants,
 )
 from fleetledger.device_agent.core.changes.actions import ActionEnded, DesiredTaken
-from fleetledger.device_agent.core.changes.durable import Change
-from fleetledger.device_agent.core.changes.measurements import ModelEvaluated
-from fleetledger.device_agent.core.changes.releases import ReleaseInstalled
-from fleetledger.device_agent.core.changes.rollouts import SettlingNoted
+from fleetledger.device_agent.core.changes.durable import Change, Put
 from fleetledger.device_agent.core.decision import (
     NOTHING_TO_DO,
     AgentDecision,
@@ -26,6 +23,7 @@ from fleetledger.device_agent.core.decision import (
     change,
     tried,
 )
+from fleetledger.device_agent.core.log_words import Line
 from fleetledger.device_agent.core.notices import (
     problem,
     recovered,
@@ -50,6 +48,7 @@ from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.models import DesiredModel, ModelStatus
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.reports import Evaluation
 from fleetledger.schemas.values import Digest
 
 _CLOCK_SECONDS = 600.0
@@ -342,7 +341,7 @@ def model_installed(state: AgentState, event: inputs.ModelInstalled, now: float)
         previous_version=event.previous_version,
         variant=event.variant,
     )
-    released = () if event.release is None else (ReleaseInstalled(event.release),)
+    released = () if event.release is None else (Put(release=event.release),)
     return change(
         models,
         ActionEnded(event.action, status),
@@ -374,7 +373,7 @@ def model_fell_back(state: AgentState, event: inputs.ModelFellBack, _now: float)
     return change(
         replace(state.models, active=event.active, variant=event.variant, evaluate=evaluate),
         ActionEnded(None, status),
-        SettlingNoted(None),
+        Put(settling=None),
         replace(state.told, status=False),
     )
 
@@ -428,7 +427,17 @@ def evaluated(state: AgentState, event: inputs.Evaluated, _now: float) -> AgentD
         return decision + change(
             report_problems(told, [problem("evaluation", event.reason)], state.rules)
         )
-    return decision + change(ModelEvaluated(event.evaluation), replace(told, evaluation=False))
+    return decision + change(model_evaluated(event.evaluation), replace(told, evaluation=False))
+
+
+def model_evaluated(found: Evaluation) -> Put:
+    """Keep an evaluation of the active model, and log how well it does here."""
+    version = found.model_version
+    correct = sum(result.correct for result in found.results.values())
+    total = sum(result.total for result in found.results.values())
+    text = f"model {version} was right for {correct} of {count_of(total, 'held-out sample')}"
+    fields = {"version": version, "correct": correct, "total": total}
+    return Put(Line("model.measured", text, fields), evaluation=found)
 
 
 def cleaning_due(state: AgentState, _now: float) -> AgentDecision:

@@ -12,7 +12,7 @@ from fleetledger.device_agent.core.changes.contributions import (
     PartRetracted,
     RefusalNoted,
 )
-from fleetledger.device_agent.core.changes.proofs import CheckpointSeen
+from fleetledger.device_agent.core.changes.durable import Put
 from fleetledger.device_agent.core.decision import (
     NOTHING_TO_DO,
     AgentDecision,
@@ -81,7 +81,7 @@ def _proven(
     except SchemaError as error:
         text = doubt(key, error)
         return change(report_happened(state.told, [problem("ledger", text)], state.rules))
-    news = NOTHING_TO_DO if seen == state.records.seen else change(CheckpointSeen(seen))
+    news = NOTHING_TO_DO if seen == state.records.seen else change(Put(seen=seen))
     return news + _accepted(state, key, message)
 
 

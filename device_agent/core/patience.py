@@ -13,7 +13,7 @@ which the device may switch is waited for.
 from __future__ import annotations
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.actions import WaitNoted
+from fleetledger.device_agent.core.changes.durable import Put
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
 from fleetledger.device_agent.core.models import ended, needed_digests, open_action, waits_for_hours
 from fleetledger.device_agent.core.records import ModelWait, Waited
@@ -39,7 +39,7 @@ def started(state: AgentState, event: inputs.Started, now: float) -> AgentDecisi
     away = (event.time_ns - known.time_ns) / _NANOSECONDS
     longest = _ABSENCE_SHARE * state.rules.deadline_seconds
     seconds = known.seconds + min(max(away, 0.0), longest)
-    return change(waiting, WaitNoted(Waited(action.action, seconds, event.time_ns)))
+    return change(waiting, Put(waited=Waited(action.action, seconds, event.time_ns)))
 
 
 def deadline_due(state: AgentState, now: float) -> AgentDecision:
@@ -69,7 +69,7 @@ def next_time(state: AgentState) -> float | None:
 
 def _noted(state: AgentState, action: int, seconds: float, now: float) -> AgentDecision:
     time_ns = _time_ns(state, now)
-    return change(ModelWait(now, time_ns), WaitNoted(Waited(action, seconds, time_ns)))
+    return change(ModelWait(now, time_ns), Put(waited=Waited(action, seconds, time_ns)))
 
 
 def _reason(state: AgentState, action: DesiredModel) -> str:

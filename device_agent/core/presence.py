@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from fleetledger.device_agent.core import coordinator_presence, inputs
 from fleetledger.device_agent.core.changes.actions import ActionsForgotten
-from fleetledger.device_agent.core.changes.contributions import NextPartLearned
-from fleetledger.device_agent.core.changes.durable import Change
+from fleetledger.device_agent.core.changes.durable import Change, Put
 from fleetledger.device_agent.core.decision import (
     NOTHING_TO_DO,
     AgentDecision,
@@ -163,7 +162,7 @@ def welcomed(state: AgentState, event: inputs.Welcomed, _now: float) -> AgentDec
     )
     changes: list[Change] = []
     if welcome.next_part > (state.records.next_part if state.records.next_part is not None else -1):
-        changes.append(NextPartLearned(welcome.next_part))
+        changes.append(Put(next_part=welcome.next_part))
     if not welcome.more and presence.welcomed_by != event.coordinator:
         presence = replace(presence, welcomed_by=event.coordinator)
         told = replace(state.told, waiting={}, status=False, evaluation=False)

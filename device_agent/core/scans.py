@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.actions import AssignmentTaken
+from fleetledger.device_agent.core.changes.durable import Put
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
+from fleetledger.device_agent.core.log_words import Line
 from fleetledger.device_agent.core.notices import problem, recovered, report_problems
 from fleetledger.device_agent.core.records import RESTLESS_SCANS, CountedImage, Sighting
 from fleetledger.device_agent.core.requests import Scan
@@ -30,11 +31,23 @@ def assigned(state: AgentState, event: inputs.Assigned, now: float) -> AgentDeci
     if records.assignment is not None and event.assignment.action <= records.assignment.action:
         return NOTHING_TO_DO
     return change(
-        AssignmentTaken(event.assignment, event.coordinator),
+        assignment_taken(event),
         replace(state.scanning, due=now),
         replace(state.work, settled=False),
         replace(state.files, littered=True),
     )
+
+
+def assignment_taken(event: inputs.Assigned) -> Put:
+    """Replace the assignment that was known, and log what the device is asked."""
+    asked, instruction = event.assignment, event.assignment.round
+    fields = {"stage": asked.stage, "index": asked.action, "method": asked.method}
+    text = f"asked to contribute to stage {asked.stage}"
+    if instruction is not None:
+        text = f"asked to take part in round {instruction.number} of stage {asked.stage}"
+        fields["round"] = instruction.number
+    line = Line("stage.asked", text, fields)
+    return Put(line, assignment=asked, ledger_boot=event.coordinator)
 
 
 def scan_due(state: AgentState, now: float) -> AgentDecision:

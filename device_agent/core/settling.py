@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.durable import Durable
-from fleetledger.device_agent.core.changes.rollouts import ModelSettled, SettlingNoted
+from fleetledger.device_agent.core.changes.durable import Durable, Put
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
+from fleetledger.device_agent.core.log_words import Line
 from fleetledger.device_agent.core.records import Settling
 from fleetledger.device_agent.core.requests import ReadThrottling
 from fleetledger.device_agent.core.state import AgentState
@@ -29,14 +29,14 @@ def begun(
     """Return that a model begins to settle; the same one, desired again, goes on."""
     known = state.records.settling
     if action is None or action.settle_seconds is None:
-        return () if known is None else (SettlingNoted(None),)
+        return () if known is None else (Put(settling=None),)
     begins = Settling(
         event.active, event.previous_version, action.settle_seconds, throttled=event.throttled
     )
     if known is not None and known.model == event.active:
         lived = known.lived if known.told else _lived(state, known, now)
         begins = replace(begins, lived=lived, throttled=known.throttled)
-    return (SettlingNoted(begins),)
+    return (Put(settling=begins),)
 
 
 def settling_due(state: AgentState, now: float) -> AgentDecision:
@@ -50,7 +50,7 @@ def settling_due(state: AgentState, now: float) -> AgentDecision:
         return change(replace(models, settling_ends=True)) + ask(ReadThrottling(settling.model))
     if now < _next(state, settling):
         return NOTHING_TO_DO
-    noted = SettlingNoted(replace(settling, lived=_lived(state, settling, now)))
+    noted = Put(settling=replace(settling, lived=_lived(state, settling, now)))
     return change(replace(models, settling_since=now), noted)
 
 
@@ -75,7 +75,11 @@ def settled(state: AgentState, event: inputs.ThrottlingRead, _now: float) -> Age
         previous_version=settling.previous,
         throttled=_since(settling.throttled, event.throttled),
     )
-    return change(models, ModelSettled(status), replace(state.told, status=False))
+    fields = {"version": status.version, "throttled": status.throttled}
+    line = Line("model.settled", f"model {status.version} has settled", fields)
+    ended = replace(settling, lived=settling.seconds, told=True)
+    put = Put(line, settling=ended, status=status)
+    return change(models, put, replace(state.told, status=False))
 
 
 def _since(before: int | None, after: int | None) -> int | None:

@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.actions import ActionEnded
-from fleetledger.device_agent.core.changes.variants import (
-    ActionReopened,
+from fleetledger.device_agent.core.changes.actions import (
+    ActionEnded,
     VariantLeftOut,
     VariantsForgiven,
 )
+from fleetledger.device_agent.core.changes.durable import Put
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
 from fleetledger.device_agent.core.notices import problem, report_happened
 from fleetledger.device_agent.core.records import OwnReports
@@ -66,7 +66,7 @@ def started(state: AgentState, event: inputs.Started) -> AgentDecision:
         return forgiven
     if chosen_name(state, desired) == event.variant:
         return forgiven
-    return forgiven + change(ActionReopened())
+    return forgiven + change(Put(acted=None))
 
 
 def left(state: AgentState, event: inputs.VariantLeft, _now: float) -> AgentDecision:

@@ -7,32 +7,10 @@ from dataclasses import dataclass
 from fleetledger.device_agent.core.changes.durable import Durable
 from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.log_words import Line, because, warning
-from fleetledger.device_agent.core.records import (
-    Waited,
-)
-from fleetledger.schemas.assignments import Assignment
+from fleetledger.device_agent.core.records import SignedNews
 from fleetledger.schemas.models import DesiredModel, ModelStatus
-from fleetledger.schemas.values import BootId
-
-
-@dataclass(frozen=True)
-class AssignmentTaken(Durable):
-    """A newer assignment replaces the one that was known."""
-
-    assignment: Assignment
-    ledger_boot: BootId
-
-    def __call__(self, draft: Draft) -> None:
-        draft.assignment, draft.ledger_boot = self.assignment, self.ledger_boot
-
-    def says(self) -> Line:
-        """Tell what the device is asked."""
-        asked, instruction = self.assignment, self.assignment.round
-        fields = {"stage": asked.stage, "index": asked.action, "method": asked.method}
-        if instruction is None:
-            return Line("stage.asked", f"asked to contribute to stage {asked.stage}", fields)
-        text = f"asked to take part in round {instruction.number} of stage {asked.stage}"
-        return Line("stage.asked", text, {**fields, "round": instruction.number})
+from fleetledger.schemas.values import BootId, Digest
+from fleetledger.schemas.variants import VariantName
 
 
 @dataclass(frozen=True)
@@ -107,13 +85,41 @@ class ActionEnded(Durable):
 
 
 @dataclass(frozen=True)
-class WaitNoted(Durable):
-    """A desired model has been waited for so long; forgotten with the next one's."""
+class VariantLeftOut(Durable):
+    """A variant does not run here as it should; models run on the reference instead."""
 
-    waited: Waited
+    name: VariantName
+    frozen: Digest
+    reason: str
 
     def __call__(self, draft: Draft) -> None:
-        draft.waited = self.waited
+        draft.left_variants[self.frozen] = self.reason
+
+    def says(self) -> Line:
+        """Tell that the reference runs, and why."""
+        return warning(
+            "model.variant_left",
+            f"{self.name} is left for the reference: {self.reason}",
+            variant=self.name,
+            frozen=self.frozen,
+        )
+
+
+@dataclass(frozen=True)
+class VariantsForgiven(Durable):
+    """Variants that did not run here are tried again when the owner chooses one."""
+
+    def __call__(self, draft: Draft) -> None:
+        draft.left_variants.clear()
+
+
+@dataclass(frozen=True)
+class CheckpointForgotten(Durable):
+    """The owner lets the ledger begin anew: what it has proven, and its actions, are forgotten."""
+
+    def __call__(self, draft: Draft) -> None:
+        draft.seen, draft.heard, draft.silent = None, SignedNews(), 0.0
+        forget_actions(draft, None)
 
 
 def forget_actions(draft: Draft, ledger_boot: BootId | None) -> None:

@@ -25,16 +25,6 @@ from fleetledger.schemas.values import ClassName, Digest
 
 
 @dataclass(frozen=True)
-class NextPartLearned(Durable):
-    """The coordinator named a free part number."""
-
-    next_part: int
-
-    def __call__(self, draft: Draft) -> None:
-        draft.next_part = self.next_part
-
-
-@dataclass(frozen=True)
 class PartWritten(Durable):
     """A part was computed: part, message and counted images in one transaction.
 

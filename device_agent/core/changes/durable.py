@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.draft import SINGLE, Draft
 from fleetledger.device_agent.core.log_words import Line
 from fleetledger.device_agent.core.records import (
     CountingState,
@@ -42,6 +43,29 @@ class Durable(ABC):
     def says(self) -> Line | None:
         """Return what the device's log says of it; None for what nobody asks about."""
         return None
+
+
+@dataclass(frozen=True, init=False)
+class Put(Durable):
+    """New single values of the records, by their names."""
+
+    line: Line | None
+    values: dict[str, object]
+
+    def __init__(self, line: Line | None = None, /, **values: object) -> None:
+        """Raise `TypeError` for a name that no single value of the records has."""
+        if strange := values.keys() - SINGLE:
+            raise TypeError(f"records: no single value is named {', '.join(sorted(strange))}")
+        object.__setattr__(self, "line", line)
+        object.__setattr__(self, "values", values)
+
+    def __call__(self, draft: Draft) -> None:
+        for name, value in self.values.items():
+            setattr(draft, name, value)
+
+    def says(self) -> Line | None:
+        """Return the line that was given."""
+        return self.line
 
 
 def drafted(records: AgentRecords, changes: Iterable[Durable]) -> Draft:

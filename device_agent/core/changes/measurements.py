@@ -13,29 +13,8 @@ from fleetledger.device_agent.core.records import (
 )
 from fleetledger.learning.numerics.detection import Detector
 from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.reports import Evaluation, Transition
+from fleetledger.schemas.reports import Transition
 from fleetledger.schemas.values import Digest
-
-
-@dataclass(frozen=True)
-class ModelEvaluated(Durable):
-    """The active model was evaluated."""
-
-    evaluation: Evaluation
-
-    def __call__(self, draft: Draft) -> None:
-        draft.evaluation = self.evaluation
-
-    def says(self) -> Line:
-        """Tell how well the model does here."""
-        found, version = self.evaluation, self.evaluation.model_version
-        correct = sum(result.correct for result in found.results.values())
-        total = sum(result.total for result in found.results.values())
-        text = f"model {version} was right for {correct} of {count_of(total, 'held-out sample')}"
-        return Line(
-            "model.measured", text, {"version": version, "correct": correct, "total": total}
-        )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.records import (
     Height,
 )
-from fleetledger.schemas.releases import SignedRelease
 from fleetledger.schemas.roots import SignedRoot
 
 
@@ -34,16 +33,6 @@ class ReleaseTaken(Durable):
 
     def __call__(self, draft: Draft) -> None:
         _replace(draft.heights, self.heights)
-
-
-@dataclass(frozen=True)
-class ReleaseInstalled(Durable):
-    """A release is what runs; written with the report of its installation."""
-
-    release: SignedRelease
-
-    def __call__(self, draft: Draft) -> None:
-        draft.release = self.release
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fleetledger.device_agent.core.changes.durable import Durable
 from fleetledger.device_agent.core.draft import Draft
@@ -11,21 +11,9 @@ from fleetledger.device_agent.core.records import (
     OutboxKey,
     OutboxMessage,
     PendingComparison,
-    Settling,
 )
 from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.rollouts import ModelComparison
-
-
-@dataclass(frozen=True)
-class ComparisonWanted(Durable):
-    """Two models are to be compared; None when the candidate is gone, or fails."""
-
-    pending: PendingComparison | None
-
-    def __call__(self, draft: Draft) -> None:
-        draft.comparing = self.pending
 
 
 @dataclass(frozen=True)
@@ -63,31 +51,3 @@ class ComparisonWritten(Durable):
             "only_candidate": only[1],
         }
         return Line("model.compared", text, fields)
-
-
-@dataclass(frozen=True)
-class SettlingNoted(Durable):
-    """A model was switched to, or has run for so long; None where nothing is to be said of it."""
-
-    settling: Settling | None
-
-    def __call__(self, draft: Draft) -> None:
-        draft.settling = self.settling
-
-
-@dataclass(frozen=True)
-class ModelSettled(Durable):
-    """The model that was switched to has run for long enough."""
-
-    status: ModelStatus
-
-    def __call__(self, draft: Draft) -> None:
-        assert draft.settling is not None
-        draft.settling = replace(draft.settling, lived=draft.settling.seconds, told=True)
-        draft.status = self.status
-
-    def says(self) -> Line:
-        """Tell that it stays."""
-        status = self.status
-        fields = {"version": status.version, "throttled": status.throttled}
-        return Line("model.settled", f"model {status.version} has settled", fields)

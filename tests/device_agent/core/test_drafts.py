@@ -4,9 +4,11 @@ from collections.abc import Mapping, Set
 from copy import deepcopy
 from typing import get_origin, get_type_hints
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetledger.device_agent.core.changes.durable import Put, drafted
 from fleetledger.device_agent.core.draft import LAYERS, Draft, Groups, Members, Overlay
 from fleetledger.device_agent.core.state import AgentRecords
 from tests.device_agent import making
@@ -105,3 +107,18 @@ def test_a_draft_that_is_let_go_has_changed_nothing() -> None:
     assert records == AgentRecords()
     draft.merge(records)
     assert records == AgentRecords(answered={3}, next_part=4)
+
+
+def test_single_values_are_put_by_their_names() -> None:
+    records = AgentRecords()
+    draft = drafted(records, [Put(next_part=4, silent=2.0), Put(next_part=5)])
+    assert records == AgentRecords()
+    draft.merge(records)
+    assert records == AgentRecords(next_part=5, silent=2.0)
+    assert Put(next_part=4) == Put(next_part=4) != Put(next_part=5)
+
+
+@pytest.mark.parametrize("name", ["next_prat", "answered", "refusals", "merge"])
+def test_a_name_of_no_single_value_is_refused_before_anything_is_drafted(name: str) -> None:
+    with pytest.raises(TypeError, match=f"records: no single value is named {name}"):
+        Put(silent=1.0, **{name: None})

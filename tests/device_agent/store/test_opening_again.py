@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.device_agent.core.changes.contributions import NextPartLearned, NothingWritten
+from fleetledger.device_agent.core.changes.contributions import NothingWritten
+from fleetledger.device_agent.core.changes.durable import Put
 from fleetledger.device_agent.store.store import AgentStore, make_blank_store
 from fleetledger.schemas.values import BootId
 
@@ -29,13 +30,13 @@ def test_a_store_that_was_open_before_holds_what_was_committed(
 ) -> None:
     path = tmp_path / "agent.db"
     store = AgentStore(path, durable=durable)
-    store.commit(store.load(), [NextPartLearned(4), NothingWritten(2)])
+    store.commit(store.load(), [Put(next_part=4), NothingWritten(2)])
     records = store.load()
     store.close()
     again = AgentStore(path, durable=durable, known=store.installation)
     assert again.installation == store.installation
     assert again.load() == records
-    again.commit(again.load(), [NextPartLearned(5)])
+    again.commit(again.load(), [Put(next_part=5)])
     again.close()
     last = AgentStore(path)
     assert last.load().next_part == 5

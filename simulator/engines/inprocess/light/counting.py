@@ -22,7 +22,7 @@ import numpy as np
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.assignments import action_for, assignment_for
 from fleetledger.coordinator.topics.contributions.rules import receipt_for
-from fleetledger.device_agent.core.changes.contributions import NextPartLearned
+from fleetledger.device_agent.core.changes.durable import Put
 from fleetledger.device_agent.core.inputs import PartComputed
 from fleetledger.device_agent.core.requests import ComputePart
 from fleetledger.device_agent.core.state import AgentRules, DeviceIdentity
@@ -150,7 +150,7 @@ class Counting:
             # Parts have numbers beyond those of the rounds that it took part in.
             answers = self._context.coordinator.state.rounds.of(device).answers
             kept = self._kept[device] = AgentMemory()
-            commit(kept.records, (NextPartLearned(1 + max(answers, default=-1)),))
+            commit(kept.records, (Put(next_part=1 + max(answers, default=-1)),))
         identity = DeviceIdentity(
             seeded_boot(seed, device, "installation"),
             seeded_boot(seed, device, "counting"),
