@@ -30,10 +30,10 @@ from fleetledger.simulator.engines.mqtt.homes import (
     agent_broker,
     carry_out,
     coordinator_broker,
-    import_backbone,
     write_agent,
     write_coordinator,
 )
+from fleetledger.simulator.engines.rounds import import_backbone
 from fleetledger.transport.brokers import MosquittoBroker
 
 FLEET = FleetId("arrival")
@@ -100,7 +100,7 @@ def arrival_fleet(
     with MosquittoBroker(folder / "broker", names) as broker:
         home = folder / "coordinator"
         write_coordinator(home, broker, _coordinator(broker))
-        import_backbone(home, "pixels", scaling_backbone(_DIGIT), _DIGIT)
+        carry_out(home, import_backbone(home, "pixels", scaling_backbone(_DIGIT), _DIGIT))
         admit(home, names)
         carry_out(home, OpenStage(class_names=tuple(ClassName(str(one)) for one in range(10))))
         for name in names:

@@ -19,7 +19,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,10 @@ from typing import Any
 from benchmarks.machine import describe_machine
 from benchmarks.time_to_model.fan_out import FanOut, Moved, by_bare_paho, by_blocks
 from benchmarks.time_to_model.fleet import ArrivalFleet, arrival_fleet, until
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.models.entries import ModelDesired, ModelExported, ModelSolved
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.engines.mqtt.ledger_source import LedgerSource
 from fleetledger.transport.brokers import MosquittoBroker
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "time_to_model.json"
@@ -79,19 +78,14 @@ def one_model(fleet: ArrivalFleet, version: int) -> dict[str, float]:
 
 def moments(home: Path, version: int) -> tuple[int, dict[str, int]]:
     """Return when the contribution of a model was accepted, and when what followed was entered."""
-    accepted, found = 0, {}
-    with closing(LedgerSource(home)) as source:
-        for body, _, time_ns in source(0):
-            match body:
-                case ContributionAccepted() if "solved" not in found:
-                    accepted = time_ns
-                case ModelSolved() if body.version == version:
-                    found["solved"] = time_ns
-                case ModelExported() if body.version == version:
-                    found["exported"] = time_ns
-                case ModelDesired() if body.version == version:
-                    found["desired"] = time_ns
-    return accepted, found
+    with ledger_of(home) as ledger:
+        kinds = {"solved": ModelSolved, "exported": ModelExported, "desired": ModelDesired}
+        found = {
+            name: next(ledger.find(kind, where={"version": version}))
+            for name, kind in kinds.items()
+        }
+        *_, accepted = ledger.find(ContributionAccepted, stop=found["solved"].index)
+    return accepted.time_ns, {name: entry.time_ns for name, entry in found.items()}
 
 
 def arrivals(devices: int, processes: int, models: int, *, trial: bool) -> dict[str, Any]:

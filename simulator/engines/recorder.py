@@ -19,12 +19,12 @@ What only an engine knows (bytes of transports, seconds of computing, when data 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import EntryContext
-from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state import State, read_entry
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.models.held_parts import HeldParts
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
@@ -34,14 +34,15 @@ from fleetledger.coordinator.topics.contributions.entries import (
 from fleetledger.coordinator.topics.models.state import ModelVersion
 from fleetledger.coordinator.topics.proxy.entries import OldModelChosen
 from fleetledger.coordinator.topics.stages.entries import TransitionReported
+from fleetledger.schemas.rounds import TRAIN, Observation
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.engines.novelty_checks import NoveltyLog
+from fleetledger.simulator.engines.fetched_files import IMAGES, FetchedFiles
 from fleetledger.simulator.engines.stages import closed_index, ledger_stages, model_of
-from fleetledger.simulator.engines.traffic_by_kind import KindTrafficCount
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from fleetledger.simulator.records import (
     DeviceRecord,
+    NoveltyCheckRecord,
     ProxyRecord,
     RoundRecord,
     StageRecord,
@@ -49,11 +50,13 @@ from fleetledger.simulator.records import (
 )
 
 NANOSECONDS = 1_000_000_000
-
-Recorded = tuple[EntryBody, DeviceId | None, int]
-"""An entry's body, the device that made it, and the nanosecond it was committed."""
-Entries = Callable[[int, int], Iterable[Recorded]]
-"""Gives the entries of a ledger from an index on and before another."""
+_READ = (
+    ContributionAccepted,
+    ContributionWithdrawn,
+    NothingReported,
+    TransitionReported,
+    OldModelChosen,
+)
 
 
 @dataclass(frozen=True)
@@ -105,99 +108,150 @@ class StageMeasures:
 
 
 @dataclass
-class _Gathered:
-    """What the entries of one stage told."""
+class _Said:
+    """What a device said of a stage."""
 
-    trained: dict[tuple[DeviceId, int], int] = field(default_factory=dict)
-    """Samples of each device's last answer to a round of a stage."""
-    words_ns: dict[tuple[DeviceId, int], int] = field(default_factory=dict)
-    """When each device last said something of a stage that was accepted."""
+    last_ns: int | None = None
+    """When its last word was accepted."""
+    trained: int = 0
+    """Samples of its last answer to a round."""
+    sent: Counter[str] = field(default_factory=Counter)
+    """Bytes of accepted payloads, by kind."""
+    shared_images: int = 0
+
+
+@dataclass
+class _Span:
+    """What the entries say between the end of the stage before and that of a stage."""
+
+    numbers: tuple[int, ...]
+    """Stages of the ledger that it is."""
+    opened_ns: int
+    stored: dict[DeviceId, int]
+    """Exemplars of devices, as they last said; is brought up to date."""
+    gained: Counter[DeviceId] = field(default_factory=Counter)
+    """Samples that its model has of each device, and the model before had not."""
+    received: Mapping[tuple[DeviceId, int], Counter[str]] = field(default_factory=dict)
+    """Bytes of files that devices fetched for each stage of the ledger, by kind."""
+    by_device: dict[DeviceId, _Said] = field(default_factory=dict)
+    seen: list[tuple[int, DeviceId, Observation]] = field(default_factory=list)
+    """By number of the round."""
     reports: list[tuple[DeviceId, TransitionReported, int]] = field(default_factory=list)
     weight_bytes: int = 0
     scored: int = 0
 
+    def take(self, entry: Entry) -> None:
+        """Take in an entry of one of the kinds that are read."""
+        body, device = read_entry(entry.kind, entry.body), entry.device
+        if isinstance(body, OldModelChosen):
+            self.scored += body.answer.newest is not None
+            return
+        assert device is not None, "a device said it"
+        match body:
+            case ContributionAccepted():
+                self._hear(device, body.key.stage, entry.time_ns)
+                self._accept(body, device)
+            case ContributionWithdrawn():
+                self._hear(device, body.key.stage, entry.time_ns)
+            case NothingReported():
+                self._hear(device, body.stage, entry.time_ns)
+                self._see(device, body.round, body.observation)
+            case TransitionReported():
+                self.reports.append((device, body, entry.time_ns))
 
-@dataclass(frozen=True)
-class _Stage:
-    """A stage of the plan as the ledger has it."""
+    def _hear(self, device: DeviceId, stage: int, time_ns: int) -> None:
+        if stage in self.numbers:
+            self.by_device.setdefault(device, _Said()).last_ns = time_ns
 
-    numbers: tuple[int, ...]
-    opened_ns: int
-    gained: Counter[DeviceId]
-    """Samples that its model has of each device, and the model before had not."""
+    def _see(self, device: DeviceId, number: int | None, saw: Observation | None) -> None:
+        if number is not None and saw is not None:
+            self.seen.append((number, device, saw))
+
+    def _accept(self, body: ContributionAccepted, device: DeviceId) -> None:
+        answer = body.answer
+        if answer is not None:
+            self.stored[device] = answer.stored_samples
+            self.weight_bytes += body.payload_bytes
+            self._see(device, body.round, answer.observation)
+        if body.key.stage not in self.numbers:
+            return
+        said = self.by_device[device]
+        said.sent[body.payload_kind] += body.payload_bytes
+        if body.payload_kind == IMAGES and answer is not None:
+            said.shared_images += answer.samples
+        if body.round is not None:
+            said.trained = sum(body.samples.values())
 
 
 class Recorder:
-    """Reads the ledger of one plan once, stage after stage, and makes their records."""
+    """Makes the records of one plan's stages, one after another."""
 
-    def __init__(self, plan: FleetPlan, entries: Entries) -> None:
+    def __init__(self, plan: FleetPlan, ledger: LedgerReader) -> None:
         self._plan = plan
-        self._entries = entries
-        self._size = 0
-        """Entries that were read."""
-        self._gathered = _Gathered()
+        self._ledger = ledger
+        self._last = self._end = 0
+        """The stage that was read last, and where its entries end."""
         self._held = HeldParts()
-        """Contributions that are in the model of the stage that was read last."""
-        self._learned: dict[int, Counter[DeviceId]] = {0: Counter()}
-        """Samples of each device in the model of the stage that was read last."""
+        """Contributions that are in its model."""
+        self._learned: Counter[DeviceId] = Counter()
+        """Samples of each device that are in its model."""
         self._stored: dict[DeviceId, int] = {}
-        self._parcels, self._novelty_checks = KindTrafficCount(), NoveltyLog()
+        self._fetched = FetchedFiles(ledger)
 
     def record(self, state: State, stage: StagePlan, measured: StageMeasures) -> StageRecord:
         """Return the record of a stage that is closed in `state`, and is later than those before.
 
         Raises `EngineError` where the ledger has no model of it.
         """
-        numbers, model = ledger_stages(state, self._plan, stage), model_of(state, self._plan, stage)
-        if not numbers or model is None or model.exported is None:
+        model = model_of(state, self._plan, stage)
+        if not ledger_stages(state, self._plan, stage) or model is None or model.exported is None:
             raise EngineError(f"stage {stage.number}: the ledger has no model of it")
-        opened = state.stages.by_number[numbers[0]]
-        kept = _Stage(numbers, opened.opened_ns, self._read(state, stage, model))
-        begin_ns = min([opened.opened_ns, *measured.arrived_ns.values()])
+        if stage.number - 1 != self._last:  # a former run recorded it
+            self._read(state, self._plan.stages[stage.number - 2])
+        span = self._read(state, stage)
         return StageRecord(
             stage=stage.number,
             class_names=self._plan.names(stage.classes),
-            opened_by=opened.opened_by,
+            opened_by=state.stages.by_number[span.numbers[0]].opened_by,
             version=model.solved.version,
             model_classes=model.solved.class_names,
             aggregate=model.solved.aggregate,
             head=model.solved.head,
             manifest=model.exported.manifest.digest,
-            fleet_seconds=seconds_between(begin_ns, model.solved_ns),
+            fleet_seconds=seconds_between(
+                min([span.opened_ns, *measured.arrived_ns.values()]), model.solved_ns
+            ),
             seconds=dict(measured.seconds),
             peak_memory_mib=measured.peak_memory_mib,
             devices={
-                name: self._device(name, met, kept, measured) for name, met in stage.devices.items()
+                name: _device(name, met, span, measured) for name, met in stage.devices.items()
             },
             transitions=tuple(
                 _transition(*report, stage.devices.get(report[0]), measured)
-                for report in self._gathered.reports
+                for report in span.reports
             ),
             rounds=measured.rounds,
-            novelty_checks=self._novelty_checks.of(numbers),
-            proxy=self._proxy(state, measured),
-            contributions=self._contributions(state, model),
+            novelty_checks=_novelty_checks(state, span),
+            proxy=_proxy(state, span, measured.proxy),
+            contributions=_contributions(state, model),
             accuracy_on_devices=measured.accuracy_on_devices,
             notes=(*stage.notes, *measured.notes),
         )
 
-    def _read(self, state: State, stage: StagePlan, model: ModelVersion) -> Counter[DeviceId]:
-        """Read to the end of a stage; return what its model has of each device more than before."""
-        if stage.number - 1 not in self._learned:  # a former run recorded it
-            last = self._plan.stages[stage.number - 2]
-            self._read_one(state, last, model_of(state, self._plan, last))
-        before = self._learned[stage.number - 1]
-        self._read_one(state, stage, model)
-        return self._learned[stage.number] - before
-
-    def _read_one(self, state: State, stage: StagePlan, model: ModelVersion | None) -> None:
-        closed = closed_index(state, ledger_stages(state, self._plan, stage))
-        end = 1 + max(closed, -1 if model is None else model.solved_index)
-        self._gathered = _Gathered()
-        for body, device, time_ns in self._entries(self._size, end):
-            self._take(body, device, time_ns)
-            self._size += 1
-        self._learned = {stage.number: self._in(model)}
+    def _read(self, state: State, stage: StagePlan) -> _Span:
+        """Read on, to the end of a stage."""
+        numbers, model = ledger_stages(state, self._plan, stage), model_of(state, self._plan, stage)
+        solved = -1 if model is None else model.solved_index
+        start, end = self._end, 1 + max(closed_index(state, numbers), solved)
+        opened_ns = state.stages.by_number[numbers[0]].opened_ns if numbers else 0
+        span = _Span(numbers, opened_ns, self._stored)
+        for entry in self._ledger.find(*_READ, start=start, stop=end):
+            span.take(entry)
+        span.received = self._fetched.read(start, end)
+        before, self._learned = self._learned, self._in(model)
+        span.gained = self._learned - before
+        self._last, self._end = stage.number, end
+        return span
 
     def _in(self, model: ModelVersion | None) -> Counter[DeviceId]:
         """Return the samples of each device that a model was solved from."""
@@ -205,90 +259,73 @@ class Recorder:
         if model is None or model.solved.weights_index is not None:
             return found
         held, solved = self._held, model.solved
-        read = self._entries(held.size, solved.ledger_size)
-        for index, (body, device, time_ns) in enumerate(read, start=held.size):
-            held.apply_body(body, EntryContext(index, device, time_ns))
+        held.follow(self._ledger, max(held.size, solved.ledger_size))
         for index, item in held.counted.items():
             if held.counted.is_summed(index, solved.lineage):
                 found[item.device] += sum(item.samples.values())
         return found
 
-    def _contributions(self, state: State, model: ModelVersion) -> int:
-        """Count what is in the model; of a network, the answers of its last round.
 
-        A network that was imported with trained weights has none yet.
-        """
-        if model.lineage is not None and model.lineage.in_rounds:
-            assert model.solved.weights_index is not None
-            return state.rounds.answers_in(model.solved.weights_index)
-        return model.solved.contributions
+def _contributions(state: State, model: ModelVersion) -> int:
+    """Count what is in the model; of a network, the answers of its last round.
 
-    def _take(self, body: EntryBody, device: DeviceId | None, time_ns: int) -> None:
-        self._parcels.apply(body, device)
-        self._novelty_checks.apply(body, device)
-        if isinstance(body, OldModelChosen):
-            self._gathered.scored += body.answer.newest is not None
-        elif device is not None:
-            self._take_word(body, device, time_ns)
+    A network that was imported with trained weights has none yet.
+    """
+    if model.lineage is not None and model.lineage.in_rounds:
+        assert model.solved.weights_index is not None
+        return state.rounds.answers_in(model.solved.weights_index)
+    return model.solved.contributions
 
-    def _take_word(self, body: EntryBody, device: DeviceId, time_ns: int) -> None:
-        gathered = self._gathered
-        match body:
-            case ContributionAccepted():
-                self._take_contribution(body, device)
-                gathered.words_ns[device, body.key.stage] = time_ns
-            case ContributionWithdrawn():
-                gathered.words_ns[device, body.key.stage] = time_ns
-            case NothingReported():
-                gathered.words_ns[device, body.stage] = time_ns
-            case TransitionReported():
-                gathered.reports.append((device, body, time_ns))
 
-    def _take_contribution(self, body: ContributionAccepted, device: DeviceId) -> None:
-        if body.answer is not None:
-            self._stored[device] = body.answer.stored_samples
-            self._gathered.weight_bytes += body.payload_bytes
-        if body.round is not None:
-            self._gathered.trained[device, body.key.stage] = sum(body.samples.values())
+def _device(name: DeviceId, met: DeviceStage, span: _Span, measured: StageMeasures) -> DeviceRecord:
+    used, said = measured.usage.get(name, Usage()), span.by_device.get(name, _Said())
+    received = (span.received.get((name, number), Counter()) for number in span.numbers)
+    return DeviceRecord(
+        group=met.group,
+        online=name in measured.there,
+        bytes_up=used.bytes_up,
+        bytes_down=used.bytes_down,
+        compute_seconds=used.seconds,
+        arrived_samples=len(met.indices),
+        counted_samples=span.gained[name] or said.trained,
+        stored_samples=span.stored.get(name, 0),
+        sent=dict(said.sent),
+        received=dict(sum(received, Counter[str]())),
+        shared_images=said.shared_images,
+        answered_seconds=(
+            None if said.last_ns is None else seconds_between(span.opened_ns, said.last_ns)
+        ),
+    )
 
-    def _device(
-        self,
-        name: DeviceId,
-        met: DeviceStage,
-        stage: _Stage,
-        measured: StageMeasures,
-    ) -> DeviceRecord:
-        gathered, used = self._gathered, measured.usage.get(name, Usage())
-        keys = [(name, number) for number in stage.numbers]
-        words_ns = [gathered.words_ns[key] for key in keys if key in gathered.words_ns]
-        trained = [gathered.trained[key] for key in keys if key in gathered.trained]
-        carried, gained = self._parcels.of(name, stage.numbers), stage.gained[name]
-        answered = seconds_between(stage.opened_ns, max(words_ns)) if words_ns else None
-        return DeviceRecord(
-            group=met.group,
-            online=name in measured.there,
-            bytes_up=used.bytes_up,
-            bytes_down=used.bytes_down,
-            compute_seconds=used.seconds,
-            arrived_samples=len(met.indices),
-            counted_samples=gained or (trained[-1] if trained else 0),
-            stored_samples=self._stored.get(name, 0),
-            sent=dict(carried.sent),
-            received=dict(carried.received),
-            shared_images=carried.shared_images,
-            answered_seconds=answered,
-        )
 
-    def _proxy(self, state: State, measured: StageMeasures) -> ProxyRecord | None:
-        if state.lineages.with_proxy is None:
-            return None
-        received = measured.proxy
-        return ProxyRecord(
-            gradient_bytes=None if received is None else received.gradients,
-            weight_bytes=self._gathered.weight_bytes,
-            scored=self._gathered.scored,
-            model_bytes=None if received is None else received.models,
-        )
+def _novelty_checks(state: State, span: _Span) -> tuple[NoveltyCheckRecord, ...]:
+    """Return what devices saw in the stage's rounds, by round and device.
+
+    In which order answers of a round come is a matter of the clock.
+    """
+    places: dict[int, tuple[int, int]] = {}
+    for stage in span.numbers:
+        rounds = (facts for facts in state.rounds.facts.values() if facts.stage == stage)
+        training = (facts.number for facts in rounds if facts.phase == TRAIN)
+        places |= {number: (stage, place) for place, number in enumerate(training, start=1)}
+    looks = [
+        (*places[number], device, saw) for number, device, saw in span.seen if number in places
+    ]
+    return tuple(
+        NoveltyCheckRecord(device=device, round=place, **saw.model_dump())
+        for _, place, device, saw in sorted(looks, key=lambda look: look[:3])
+    )
+
+
+def _proxy(state: State, span: _Span, received: ProxyBytes | None) -> ProxyRecord | None:
+    if state.lineages.with_proxy is None:
+        return None
+    return ProxyRecord(
+        gradient_bytes=None if received is None else received.gradients,
+        weight_bytes=span.weight_bytes,
+        scored=span.scored,
+        model_bytes=None if received is None else received.models,
+    )
 
 
 def seconds_between(begin_ns: int, end_ns: int) -> float:

@@ -1,54 +1,37 @@
 """The rounds of a run as they end, each kept on disk before the next one is over.
 
-What the ledger knows of a round is read from it. What it cannot know, the seconds on the wall and
-the accuracy, is measured when the round's entry appears, and kept in `rounds.jsonl`, so that a run
-that is gone on with still has it. A round of several phases is one record, with the loss of its
-first phase and the accuracy after its last.
+What the ledger knows of a round is in the state, and in the entries that it names. What it cannot
+know, the seconds on the wall and the accuracy, is measured when the round has ended, and kept in
+`rounds.jsonl`, so that a run that is gone on with still has it. A round of several phases is one
+record, with the loss of its first phase and the accuracy after its last.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic_core import from_json
-
-from fleetledger.coordinator.core.entry import EntryBody, NewEntry
-from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
-from fleetledger.coordinator.topics.rounds.entries import (
-    CohortContinued,
-    RoundClosed,
-    RoundFailed,
-    RoundOpened,
-    WeightsAveraged,
-)
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
+from fleetledger.coordinator.topics.rounds.state import RoundFacts
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.values import Digest
-from fleetledger.simulator.engines.network_meter import PartsAccuracy
+from fleetledger.simulator.engines.interface import Prepared, Watch
+from fleetledger.simulator.engines.network_meter import NetworkMeter, PartsAccuracy
+from fleetledger.simulator.plan.fleet_plan import StagePlan
 from fleetledger.simulator.records import RoundRecord
 from fleetledger.simulator.run.durable import append_line, whole_lines
+from fleetledger.simulator.scenario.trainer import trainer_of
 
 Measure = Callable[[str, dict[str, Any], Digest], float]
 """Gives the accuracy of a network by its method and settings, with a round's weights."""
-
-_OF_ROUNDS = frozenset(
-    body.kind
-    for body in (
-        NetworkImported,
-        RoundOpened,
-        CohortContinued,
-        RoundClosed,
-        RoundFailed,
-        WeightsAveraged,
-    )
-)
 
 
 class KeptRound(Strict):
@@ -62,40 +45,9 @@ class KeptRound(Strict):
     record: RoundRecord
 
 
-@dataclass(eq=False)
-class _Open:
-    """A round that is not over."""
+class _Training(NamedTuple):
+    """What the answers that count tell: the loss is their mean, weighted by samples."""
 
-    opened: RoundOpened
-    began: float
-    asked: int
-    """Devices of the cohort."""
-    answers: dict[int, _Answer] = field(default_factory=dict)
-    """By index in the ledger."""
-    phase_before: _Ended | None = None
-
-
-class _Answer(NamedTuple):
-    """What a device told of its training."""
-
-    samples: int
-    steps: int
-    seconds: float
-    loss: float | None
-
-
-class _Told(NamedTuple):
-    """An answer, and the round that it is to."""
-
-    round: int
-    answer: _Answer
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """What a later phase of a round has to know of its first."""
-
-    began: float
     loss: float | None = None
     steps: int | None = None
     seconds: float | None = None
@@ -103,9 +55,12 @@ class _Ended:
 
 
 class RoundLog:
-    """Follows a ledger; `look` takes in what is new."""
+    """Follows the rounds of a coordinator's state; `look` takes in what is new.
 
-    def __init__(self, ledger: LedgerReader, path: Path, every: int) -> None:
+    What `state` has of them is no news.
+    """
+
+    def __init__(self, ledger: LedgerReader, state: State, path: Path, every: int) -> None:
         self.compared: dict[int, PartsAccuracy] = {}
         """By number of a round, what its answers held, where somebody measures it."""
         self.done = (0, 0)
@@ -113,157 +68,118 @@ class RoundLog:
         self._ledger = ledger
         self._path = path
         self._every = every
-        self._at = 0
-        self._heard: list[tuple[int, EntryBody | _Told]] = []
-        """What was committed since the last look, if that is told: it need not be read again."""
-        self._former = ledger.size
-        """What a former process left is taken in again, and is no news."""
-        self._open: dict[int, _Open] = {}
-        self._ended: dict[int, _Ended] = {}
-        """Phases that others follow, by number; of the newest round."""
-        self._network: NetworkImported | None = None
+        self._next = 1
+        """The round that is to end next."""
+        self._former = sum(map(_is_over, state.rounds.facts.values()))
+        self._began: dict[int, float] = {}
+        """When rounds were first seen, by number."""
         self._kept = {kept.round: kept for kept in _read(path)}
 
-    def look(self, measure: Measure) -> bool:
-        """Take in the new entries; return whether a round has ended now."""
+    def look(self, state: State, measure: Measure) -> bool:
+        """Take in what is new; return whether a round has ended now."""
         ended = False
-        for index, body in self._news():
-            if isinstance(body, _Told):
-                if body.round in self._open:
-                    self._open[body.round].answers[index] = body.answer
-            else:
-                over = self._take(body, measure)
-                ended |= over and index >= self._former
+        while (facts := state.rounds.facts.get(self._next)) is not None:
+            self._began.setdefault(self._next, time.perf_counter())
+            if not _is_over(facts):
+                break
+            self._end(state, facts, measure)
+            ended |= self._next > self._former
+            self._next += 1
         return ended
 
-    def committed(self, first: int, entries: Sequence[NewEntry]) -> None:
-        """Be told of entries that were committed, which `look` then need not read."""
-        for index, entry in enumerate(entries, first):
-            body = entry.body
-            if isinstance(body, ContributionAccepted):
-                said = body.answer
-                if said is not None and body.round is not None:
-                    told = _Answer(said.samples, said.steps, said.seconds, said.loss)
-                    self._heard.append((index, _Told(body.round, told)))
-            elif body.kind in _OF_ROUNDS:
-                self._heard.append((index, body))
-
-    def _news(self) -> Iterator[tuple[int, EntryBody | _Told]]:
-        """Yield what there is of rounds since the last look."""
-        heard, self._heard = self._heard, []
-        start, self._at = self._at, self._ledger.size
-        # Unchecked: this process has just committed them, or checked them when it began.
-        rows = self._ledger.rows(start, heard[0][0] if heard else self._at)
-        for index, _, kind, _, _, body, *_ in rows:
-            if kind == ContributionAccepted.kind:
-                told = _told(from_json(body))
-                if told is not None:
-                    yield index, told
-            elif kind in _OF_ROUNDS:
-                yield index, read_entry(kind, from_json(body))
-        yield from heard
-
-    def records(self, stages: tuple[int, ...]) -> tuple[RoundRecord, ...]:
+    def records(self, stages: Sequence[int]) -> tuple[RoundRecord, ...]:
         """Return the rounds of some stages of the ledger, in order."""
         kept = [self._kept[number] for number in sorted(self._kept)]
         return tuple(item.record for item in kept if item.stage in stages)
 
-    def _take(self, body: EntryBody, measure: Measure) -> bool:
-        match body:
-            case NetworkImported():
-                self._network = body
-            case RoundOpened():
-                before = self._ended.pop(body.follows or 0, None)
-                began, asked = time.perf_counter(), len(body.cohort)
-                self._open[body.number] = _Open(body, began, asked, phase_before=before)
-            case CohortContinued():
-                self._open[body.number].asked += len(body.cohort)
-            case RoundClosed() if not body.counted:
-                return self._end(self._open.pop(body.number))
-            case RoundFailed():
-                return self._end(self._open.pop(body.number))
-            case WeightsAveraged():
-                network, weights = self._lineage, body.weights.digest
-                accuracy = partial(measure, network.method, network.settings, weights)
-                return self._end(self._open.pop(body.number), body, accuracy)
-        return False
-
-    def _end(
-        self,
-        ended: _Open,
-        averaged: WeightsAveraged | None = None,
-        measure: Callable[[], float] | None = None,
-    ) -> bool:
-        opened = ended.opened
-        self.done = (opened.round_of_stage, opened.rounds_of_stage)
-        if opened.number in self._kept or not self._is_of_a_round(opened):
-            return True
-        own = _Ended(ended.began) if averaged is None else _ended(ended, averaged)
-        first = ended.phase_before or own
-        if averaged is not None and opened.phase != self._lineage.round_phases[-1]:
-            self._ended = {opened.number: first}
-            return True
-        seconds = time.perf_counter() - first.began
-        number = sum(kept.stage == opened.stage for kept in self._kept.values()) + 1
-        wanted = number % self._every == 0 or self._is_last(opened)
-        parts = self.compared.pop(opened.number, None)
+    def _end(self, state: State, facts: RoundFacts, measure: Measure) -> None:
+        (opened,) = self._ledger.at([facts.opened_index])
+        *_, network = self._ledger.find(NetworkImported, stop=facts.opened_index)
+        lineage, averaged = NetworkImported.model_validate(network.body), self._averaged(facts)
+        self.done = (facts.round_of_stage, opened.body["rounds_of_stage"])
+        phases = lineage.round_phases
+        if facts.number in self._kept or facts.phase not in phases:  # or before or after a stage's
+            return
+        if averaged is not None and facts.phase != phases[-1]:
+            return
+        first = facts
+        while first.follows is not None:
+            first = state.rounds.facts[first.follows]
+        seconds = time.perf_counter() - self._began[first.number]
+        number = Counter(kept.stage for kept in self._kept.values())[facts.stage] + 1
+        is_last = self.done[0] == self.done[1] - len(lineage.closing_phases)
+        accuracy = None
+        if averaged is not None and (number % self._every == 0 or is_last):
+            accuracy = measure(lineage.method, lineage.settings, averaged.weights.digest)
+        told = _Training() if averaged is None else self._training(self._averaged(first))
+        parts = self.compared.pop(facts.number, None)
         record = RoundRecord(
             number=number,
-            asked=ended.asked,
+            asked=facts.asked,
             counted=0 if averaged is None else len(averaged.inputs),
             seconds=seconds,
-            accuracy=measure() if wanted and measure is not None else None,
+            accuracy=accuracy,
             ensemble_accuracy=None if parts is None else parts.ensemble,
             mean_accuracy=None if parts is None else parts.mean,
             client_drift=None if averaged is None else averaged.client_drift,
-            loss=None if averaged is None else first.loss,
-            steps=None if averaged is None else first.steps,
-            training_seconds=None if averaged is None else first.seconds,
+            loss=told.loss,
+            steps=told.steps,
+            training_seconds=told.seconds,
         )
-        self._keep(KeptRound(round=opened.number, stage=opened.stage, record=record))
-        return True
-
-    @property
-    def _lineage(self) -> NetworkImported:
-        assert self._network is not None
-        return self._network
-
-    def _is_of_a_round(self, opened: RoundOpened) -> bool:
-        """Whether it is a phase of a round, rather than one before or after a stage's rounds."""
-        return opened.phase in self._lineage.round_phases
-
-    def _is_last(self, opened: RoundOpened) -> bool:
-        """Whether no round of the stage follows."""
-        after = len(self._lineage.closing_phases)
-        return opened.round_of_stage == opened.rounds_of_stage - after
-
-    def _keep(self, kept: KeptRound) -> None:
+        kept = KeptRound(round=facts.number, stage=facts.stage, record=record)
         self._kept[kept.round] = kept
         append_line(self._path, kept.model_dump_json())
 
+    def _averaged(self, facts: RoundFacts) -> WeightsAveraged | None:
+        if facts.averaged_index is None:
+            return None
+        (entry,) = self._ledger.at([facts.averaged_index])
+        return WeightsAveraged.model_validate(entry.body)
 
-def _told(body: dict[str, Any]) -> _Told | None:
-    """Return what the body of a contribution tells of training; None where it does not."""
-    answer = body.get("answer")
-    if answer is None:
-        return None
-    told = _Answer(answer["samples"], answer["steps"], answer["seconds"], answer["loss"])
-    return _Told(body["round"], told)
+    def _training(self, averaged: WeightsAveraged | None) -> _Training:
+        entries = () if averaged is None else self._ledger.at(averaged.inputs)
+        answers = [told for entry in entries if (told := entry.body["answer"]) is not None]
+        if not answers:
+            return _Training()
+        told = [(told["loss"], told["samples"]) for told in answers if told["loss"] is not None]
+        samples = sum(number for _, number in told)
+        return _Training(
+            sum(loss * number for loss, number in told) / samples if samples else None,
+            sum(told["steps"] for told in answers),
+            sum(told["seconds"] for told in answers),
+        )
 
 
-def _ended(ended: _Open, averaged: WeightsAveraged) -> _Ended:
-    """Return what the answers that count tell: the loss is their mean, weighted by samples."""
-    answers = [ended.answers[index] for index in averaged.inputs if index in ended.answers]
-    if not answers:
-        return _Ended(ended.began)
-    told = [(answer.loss, answer.samples) for answer in answers if answer.loss is not None]
-    samples = sum(number for _, number in told)
-    return _Ended(
-        ended.began,
-        sum(loss * number for loss, number in told) / samples if samples else None,
-        sum(answer.steps for answer in answers),
-        sum(answer.seconds for answer in answers),
-    )
+class RoundWatch:
+    """Measures the rounds of a run as they end, and tells whoever watches, who may stop it then."""
+
+    def __init__(
+        self, prepared: Prepared, blobs: Blobs, state: State, folder: Path, watch: Watch
+    ) -> None:
+        self.meter = NetworkMeter(prepared)
+        self.log = RoundLog(
+            blobs.ledger, state, folder / "rounds.jsonl", prepared.scenario.evaluation.every_rounds
+        )
+        self._prepared = prepared
+        self._blobs = blobs
+        self._watch = watch
+
+    def look(self, state: State, stage: StagePlan) -> None:
+        """Take in what is new of a stage's rounds, where a network is trained."""
+        if trainer_of(self._prepared.scenario) is None:
+            return
+        if self.log.look(state, partial(self._accuracy, stage)):
+            self._watch.round(*self.log.done)
+
+    def _accuracy(
+        self, stage: StagePlan, method: str, settings: dict[str, Any], weights: Digest
+    ) -> float:
+        seen = self._prepared.plan.seen(stage.number)
+        return self.meter.accuracy(method, settings, self._blobs.get(weights), seen)
+
+
+def _is_over(facts: RoundFacts) -> bool:
+    return facts.state not in ("open", "closed")
 
 
 def _read(path: Path) -> Iterator[KeptRound]:

@@ -8,13 +8,15 @@ from typing import Any
 
 from safetensors.numpy import save_file
 
+from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.rules import BoundRules, IntakeRules, RolloutRules, RoundRules
+from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.models.first_files import FirstFiles
 from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.settings import FirstStageSection, MethodSection
-from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from fleetledger.learning.networks.registry import build_network
-from fleetledger.schemas.models import of_pictures
+from fleetledger.schemas.models import AnyPreprocessing, of_pictures
 from fleetledger.simulator.backbones.adapted import frozen_file, frozen_part
 from fleetledger.simulator.backbones.backbone import Backbone
 from fleetledger.simulator.engines.interface import Prepared
@@ -82,6 +84,26 @@ def backbone_of(prepared: Prepared) -> Backbone | None:
     return Backbone(prepared.backbone_name, prepared.backbone, prepared.preprocessing)
 
 
+def first_lineage(home: Path, prepared: Prepared) -> Command:
+    """Return the command that begins with the run's network, trained or frozen."""
+    if trainer_of(prepared.scenario) is not None:
+        return import_network(home, prepared)
+    return import_backbone(home, prepared.backbone_name, prepared.backbone, prepared.preprocessing)
+
+
+def import_backbone(
+    home: Path, name: str, data: bytes, preprocessing: AnyPreprocessing
+) -> ImportBackbone:
+    """Build a frozen model and store its files; return the command that imports it as `name`.
+
+    Raises what `prepare_backbone` raises.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        backbone = _written(Path(scratch, f"{name}.onnx"), data)
+        spec = _written(Path(scratch, f"{name}.json"), preprocessing.model_dump_json().encode())
+        return ImportBackbone(backbone=prepare_backbone(home, backbone, spec, trusted=True))
+
+
 def import_network(home: Path, prepared: Prepared) -> ImportNetwork:
     """Make the first weights and store them; return the command that imports them.
 
@@ -89,10 +111,11 @@ def import_network(home: Path, prepared: Prepared) -> ImportNetwork:
     """
     backbone, method = backbone_of(prepared), prepared.scenario.method
     with tempfile.TemporaryDirectory() as scratch:
-        file = Path(scratch, "network.json")
-        file.write_text(prepared.preprocessing.model_dump_json(), encoding="utf-8")
+        spec = prepared.preprocessing.model_dump_json().encode()
+        file = _written(Path(scratch, "network.json"), spec)
+        base = prepared.base
         first = FirstFiles(
-            weights=_written(Path(scratch, "base.safetensors"), prepared.base),
+            weights=None if base is None else _written(Path(scratch, "base.safetensors"), base),
             trunk=None if method.trunk is None else Path(method.trunk),
             public_images=None if method.public_images is None else Path(method.public_images),
         )
@@ -118,8 +141,6 @@ def _adapted(path: Path, prepared: Prepared) -> Path | None:
     return path
 
 
-def _written(path: Path, data: bytes | None) -> Path | None:
-    if data is None:
-        return None
+def _written(path: Path, data: bytes) -> Path:
     path.write_bytes(data)
     return path

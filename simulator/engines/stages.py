@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.topics.models.state import ModelVersion
-from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
 
@@ -61,8 +60,3 @@ def model_of(state: State, plan: FleetPlan, stage: StagePlan) -> ModelVersion | 
     end = min(opened, default=state.size)
     made = [model for model in state.models.all_learned if model.solved_index < end]
     return max(made, key=lambda model: model.solved.version, default=None)
-
-
-def reached_names(plan: FleetPlan, stage: StagePlan, labels: set[int]) -> set[ClassName]:
-    """Return the stage's classes of which somebody who is there holds an image."""
-    return set(plan.names(tuple(label for label in stage.classes if label in labels)))

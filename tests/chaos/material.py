@@ -33,9 +33,9 @@ from fleetledger.simulator.backbones.loading import Backbone, load_backbone
 from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.datasets.samples import SampleSet
-from fleetledger.simulator.engines.mqtt.homes import admit, carry_out, import_backbone
+from fleetledger.simulator.engines.mqtt.homes import admit, carry_out
 from fleetledger.simulator.engines.paths import image_path, suffix_of
-from fleetledger.simulator.engines.rounds import method_settings, round_rules
+from fleetledger.simulator.engines.rounds import import_backbone, method_settings, round_rules
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
 from fleetledger.simulator.plan.plan_maker import make_plan
@@ -194,7 +194,7 @@ def prepare(scenario: Scenario, folder: Path, *, keys: bool = True) -> ChaosMate
     if trainer_of(scenario) is not None:
         _import_network(home, scenario, backbone)
     else:
-        import_backbone(home, backbone.name, backbone.data, backbone.preprocessing)
+        carry_out(home, import_backbone(home, backbone.name, backbone.data, backbone.preprocessing))
     if not keys:
         admit(home, plan.devices)
         return ChaosMaterial(scenario, split, plan, folder)

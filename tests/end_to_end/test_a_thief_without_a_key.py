@@ -41,11 +41,11 @@ from fleetledger.simulator.engines.mqtt.homes import (
     agent_broker,
     carry_out,
     coordinator_broker,
-    import_backbone,
     write_agent,
     write_coordinator,
 )
 from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.simulator.engines.rounds import import_backbone
 from fleetledger.transport.brokers import MosquittoBroker
 from fleetledger.transport.interface import Connection, IncomingMessage, OutgoingMessage
 from fleetledger.transport.mqtt import MqttConnection
@@ -92,7 +92,10 @@ class KeyedFleet(ProcessFleet):
             write_agent(home, self.broker, agent)
             put_pictures(home / "data", shown, range(20))
             enrol(home, invite(self.home, device, hours=1).token.text)
-        import_backbone(self.home, "pixels", scaling_backbone(PREPROCESSING), PREPROCESSING)
+        carry_out(
+            self.home,
+            import_backbone(self.home, "pixels", scaling_backbone(PREPROCESSING), PREPROCESSING),
+        )
         carry_out(self.home, OpenStage(class_names=CLASSES))
 
     def counted(self) -> dict[str, int]:

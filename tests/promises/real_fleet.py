@@ -27,9 +27,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fleetledger.simulator.engines.mqtt.ledger_source import LedgerSource
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state_fold import fold
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.simulator.engines.mqtt.processes import Children
-from fleetledger.simulator.engines.mqtt.view import FleetView
 from tests.chaos.checks import (
     PROMISES,
     Broken,
@@ -86,7 +87,7 @@ class Runner:
     def __init__(self, fleet: ShippedFleet, plan: FleetPlan) -> None:
         self.course = Course(plan)
         self._fleet = fleet
-        self._view = FleetView()
+        self._state = State()
         self._began = time.monotonic()
         self._over = 0.0
         """When the last fault had ended."""
@@ -149,13 +150,9 @@ class Runner:
 
     def _settled(self) -> bool:
         """Whether all images are in the newest model, and every device runs it."""
-        source = LedgerSource(self._fleet.home)
-        try:
-            for body, device, time_ns in source(self._view.state.size):
-                self._view.apply(body, device, time_ns)
-        finally:
-            source.close()
-        state, plan = self._view.state, self.course.plan
+        with ledger_of(self._fleet.home) as ledger:
+            fold(self._state, ledger.entries(self._state.size))
+        state, plan = self._state, self.course.plan
         self.course.counted = self._counted()
         model, desired = state.models.newest, state.models.desired
         if model is None or desired is None:
@@ -170,7 +167,7 @@ class Runner:
 
     def _counted(self) -> Counter[str]:
         found: Counter[str] = Counter()
-        for item in self._view.state.contributions.counted.values():
+        for item in self._state.contributions.counted.values():
             found[item.device] += sum(item.samples.values())
         return found
 
@@ -180,7 +177,7 @@ class Runner:
             self.course.late[device] = late
 
     def _state_of_affairs(self) -> str:
-        state = self._view.state
+        state = self._state
         runs = {name: version for name, (version, _) in self._since.items()}
         return (
             f"{sum(self.course.counted.values())} images in the sum, model {self.course.version}, "

@@ -27,12 +27,13 @@ from fleetledger.schemas.values import ClassName, DeviceId, FleetId
 from fleetledger.simulator.datasets.digits import load_digits
 from fleetledger.simulator.engines.mqtt.homes import (
     agent_broker,
+    carry_out,
     coordinator_broker,
-    import_backbone,
     write_agent,
     write_password,
 )
 from fleetledger.simulator.engines.mqtt.processes import Child, Children
+from fleetledger.simulator.engines.rounds import import_backbone
 from fleetledger.transport.brokers.mosquitto_configuration import LOOPBACK
 from tests.chaos.outcome import Places
 from tests.end_to_end.process_fleet import ProcessFleet
@@ -162,7 +163,7 @@ class ShippedFleet(ProcessFleet):
         write_password(self.home, self.broker, COORDINATOR)
         keys = (str(self.folder / "safe" / f"{name}.pem") for name in "abc")
         self.operator("trust", "init", *(word for key in keys for word in ("--root-key", key)))
-        import_backbone(self.home, "pixels", scaling_backbone(_DIGIT), _DIGIT)
+        carry_out(self.home, import_backbone(self.home, "pixels", scaling_backbone(_DIGIT), _DIGIT))
         for name, token in tokens.items():
             self._set_up_device(name, token)
 

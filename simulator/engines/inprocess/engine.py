@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.topics.stages.commands import OpenStage
 from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.inprocess.expected_answers import ExpectedAnswers
 from fleetledger.simulator.engines.inprocess.fleet import Fleet
 from fleetledger.simulator.engines.inprocess.progress import AwaitedStage, Progress
@@ -14,9 +14,8 @@ from fleetledger.simulator.engines.inprocess.rollout import RolloutTask, roll_ou
 from fleetledger.simulator.engines.inprocess.stage_closer import StageCloser
 from fleetledger.simulator.engines.inprocess.stage_engine import StageEngine
 from fleetledger.simulator.engines.interface import Prepared, Watch
-from fleetledger.simulator.engines.presence import delivered
+from fleetledger.simulator.engines.presence import delivered, needed_names, opens_by_itself
 from fleetledger.simulator.engines.rounds import rounds_seconds
-from fleetledger.simulator.engines.stages import reached_names
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.plan.fleet_plan import StagePlan
 from fleetledger.simulator.rollouts.held_out import RolloutFleet
@@ -56,11 +55,11 @@ class InProcessEngine(StageEngine):
     def _lead(self, stage: StagePlan) -> None:
         online = self._online(stage)
         self._arrive(stage, online)
-        if not self._numbers(stage) and not self._opens_by_itself(stage):
+        if not self._numbers(stage) and not opens_by_itself(self._scenario, stage):
             self._fleet.command(OpenStage(class_names=self._plan.names(stage.classes)))
         self._delay(stage, online)
         self._watch.phase(f"stage {stage.number}: devices compute, the coordinator solves")
-        goal = AwaitedStage(self._plan, stage, frozenset(self._needed(stage, online)), online)
+        goal = AwaitedStage(self._plan, stage, needed_names(self._prepared, stage, online), online)
         self._pursue(Progress(self._fleet, goal), stage, online)
 
     def _arrive(self, stage: StagePlan, online: tuple[DeviceId, ...]) -> None:
@@ -107,7 +106,7 @@ class InProcessEngine(StageEngine):
         numbers, clock = self._numbers(stage), self._fleet.world.loop.clock
         if numbers:
             since = clock.at(self._fleet.coordinator.state.stages.by_number[numbers[0]].opened_ns)
-        elif self._opens_by_itself(stage):
+        elif opens_by_itself(self._scenario, stage):
             since = clock.now
         else:
             return
@@ -137,18 +136,3 @@ class InProcessEngine(StageEngine):
 
         if not world.run(done, lambda: limit):
             raise EngineError(f"stage {stage.number} does not end: {progress.awaited()}")
-
-    def _needed(self, stage: StagePlan, online: tuple[DeviceId, ...]) -> set[ClassName]:
-        """Return the classes that have to be opened: all, or those that somebody can report."""
-        if not self._opens_by_itself(stage):
-            return set(self._plan.names(stage.classes))
-        held = {
-            label
-            for name in online
-            for _, indices in delivered(self._plan, name, stage.number)
-            for label in self._fleet.labels(indices)
-        }
-        return set(reached_names(self._plan, stage, held))
-
-    def _opens_by_itself(self, stage: StagePlan) -> bool:
-        return self._scenario.stages.opened_by == "reports" and stage.number > 1

@@ -13,16 +13,11 @@ from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.device_agent.store.store import make_blank_store
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.datasets.segmentation.tasks import shown_labels
 from fleetledger.simulator.engines.inprocess.agents import rules_of, settings_of
 from fleetledger.simulator.engines.inprocess.features import LineageFeatures
-from fleetledger.simulator.engines.inprocess.home import (
-    FLEET,
-    first_lineage,
-    last_moment,
-    make_home,
-)
+from fleetledger.simulator.engines.inprocess.home import FLEET, last_moment, make_home
 from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.engines.rounds import first_lineage
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.rollouts.held_out import HeldOut, RolloutFleet
 from fleetledger.simulator.virtual.clock import VirtualClock
@@ -31,7 +26,7 @@ from fleetledger.simulator.virtual.device import RolloutGear, VirtualContext, Vi
 from fleetledger.simulator.virtual.device_jobs import Resources
 from fleetledger.simulator.virtual.files import BlobCache, SharedFiles
 from fleetledger.simulator.virtual.models import SharedModels
-from fleetledger.simulator.virtual.parts import Delivery, Indices, Lister
+from fleetledger.simulator.virtual.parts import Delivery, Lister
 from fleetledger.simulator.virtual.pictures import SizedPictures
 from fleetledger.simulator.virtual.proxy import ProxyTraffic, VirtualProxy
 from fleetledger.simulator.virtual.scenes import SizedScenes, sized_samples
@@ -122,10 +117,6 @@ class Fleet:
     def proxy_traffic(self) -> ProxyTraffic | None:
         """Return what the proxy has sent and received; None without one."""
         return None if self.proxy is None else self.proxy.traffic()
-
-    def labels(self, indices: Indices) -> set[int]:
-        """Return the classes of training samples."""
-        return shown_labels(self._prepared.split.train, indices)
 
     def close(self) -> None:
         """Close all files."""

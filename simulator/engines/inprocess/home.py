@@ -1,30 +1,23 @@
-"""The coordinator's home: settings as the scenario has them, and the frozen model of the run."""
+"""The coordinator's home, with settings as the scenario has them."""
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
-from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.rules import AdapterRules, ModelRules, StageRules
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import FILE_NAME, CoordinatorSettings, write_new
-from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
 from fleetledger.schemas.values import FleetId
-from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.engines.rounds import (
     BOUNDS,
     INTAKE,
     ROLLOUTS,
-    import_network,
     method_settings,
     round_rules,
     rounds_seconds,
 )
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.trainer import trainer_of
 from fleetledger.simulator.virtual.clock import BEGINNING_NS
 from fleetledger.simulator.virtual.seeds import install_key
 
@@ -74,28 +67,6 @@ def _adapter_rules(scenario: Scenario) -> AdapterRules:
         return AdapterRules()
     candidate = rollout.candidate
     return AdapterRules(held_out=candidate.judges, settings=candidate.settings, plan=rollout.plan)
-
-
-def first_lineage(home: Path, prepared: Prepared) -> Command:
-    """Return the command that begins with the run's network, trained or frozen."""
-    if trainer_of(prepared.scenario) is not None:
-        return import_network(home, prepared)
-    return _import_backbone(home, prepared)
-
-
-def _import_backbone(home: Path, prepared: Prepared) -> ImportBackbone:
-    """Build the frozen model and store its files; return the command that imports it.
-
-    Raises what `prepare_backbone` raises.
-    """
-    with tempfile.TemporaryDirectory() as scratch:
-        backbone = Path(scratch, f"{prepared.backbone_name}.onnx")
-        backbone.write_bytes(prepared.backbone)
-        preprocessing = backbone.with_suffix(".json")
-        preprocessing.write_text(prepared.preprocessing.model_dump_json(), encoding="utf-8")
-        return ImportBackbone(
-            backbone=prepare_backbone(home, backbone, preprocessing, trusted=True)
-        )
 
 
 def last_moment(home: Path) -> tuple[int, int]:

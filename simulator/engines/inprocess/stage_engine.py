@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import resource
-import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from pydantic_core import from_json
-
-from fleetledger.coordinator.core.state import State, read_entry
+from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.program.engine import LedgerEngine as CoordinatorEngine
-from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.interface import Prepared, Watch
-from fleetledger.simulator.engines.network_meter import NetworkMeter
-from fleetledger.simulator.engines.presence import asked
+from fleetledger.simulator.engines.model_folder import write_model
+from fleetledger.simulator.engines.presence import asked, online
 from fleetledger.simulator.engines.recorder import (
     ProxyBytes,
-    Recorded,
     Recorder,
     StageMeasures,
     Usage,
 )
-from fleetledger.simulator.engines.round_log import RoundLog
+from fleetledger.simulator.engines.round_log import RoundWatch
 from fleetledger.simulator.engines.stages import ledger_stages
 from fleetledger.simulator.plan.fleet_plan import StagePlan
 from fleetledger.simulator.records import StageRecord
-from fleetledger.simulator.scenario.trainer import learns_in_rounds, trainer_of
 from fleetledger.simulator.virtual.clock import VirtualClock
 from fleetledger.simulator.virtual.proxy import ProxyTraffic
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
@@ -89,19 +84,15 @@ class StageEngine(ABC):
 
     def __init__(self, prepared: Prepared, folder: Path, watch: Watch, led: Led) -> None:
         self._scenario = prepared.scenario
-        self._trainer = trainer_of(prepared.scenario)
         self._plan = prepared.plan
         self._folder = folder
         self._watch = watch
         self._led = led
         led.coordinator.engine.around_commit = partial(led.stopwatch.phase, "ledger")
         self._arrived_ns = 0
-        self._meter = NetworkMeter(prepared)
-        self._recorder = Recorder(prepared.plan, self._entries)
-        self._rounds = RoundLog(
-            led.coordinator.engine.ledger,
-            folder / "rounds.jsonl",
-            prepared.scenario.evaluation.every_rounds,
+        self._recorder = Recorder(prepared.plan, led.coordinator.engine.ledger)
+        self._rounds = RoundWatch(
+            prepared, led.coordinator.blobs, led.coordinator.state, folder, watch
         )
 
     def learn(self, stage: StagePlan) -> StageRecord:
@@ -123,23 +114,14 @@ class StageEngine(ABC):
             seconds=self._seconds(0.0 if past else time.perf_counter() - began),
             peak_memory_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_OF_MIB,
             notes=notes,
-            rounds=self._rounds.records(self._numbers(stage)),
+            rounds=self._rounds.log.records(self._numbers(stage)),
             proxy=None if past else _since(led.proxy_traffic(), to_proxy),
         )
         return self._recorder.record(self._state, stage, measured)
 
     def model_folder(self, record: StageRecord) -> Path:
         """Return the folder `model` with the files of a stage's model, and of no other one."""
-        folder = self._folder / "model"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        blobs = self._led.coordinator.blobs
-        exported = self._state.models.by_version[record.version].exported
-        assert exported is not None
-        (folder / "manifest.json").write_bytes(blobs.get(exported.manifest.digest))
-        for offer in exported.files:
-            (folder / offer.digest).write_bytes(blobs.get(offer.digest))
-        return folder
+        return write_model(self._led.coordinator.blobs, record.manifest, self._folder / "model")
 
     def close(self) -> None:
         """Close all files; the folder stays."""
@@ -148,13 +130,6 @@ class StageEngine(ABC):
     @abstractmethod
     def _lead(self, stage: StagePlan) -> None:
         """Let the fleet learn a stage that no later one has followed."""
-
-    def _entries(self, start: int, end: int) -> Iterator[Recorded]:
-        # Unchecked: this process has just committed them, or checked them when it began.
-        rows = self._led.coordinator.engine.ledger.rows(start, end)
-        for _index, time_ns, kind, _actor, device, body, _blobs, _leaf in rows:
-            name = None if device is None else DeviceId.known(device)
-            yield read_entry(kind, from_json(body)), name, time_ns
 
     def _used(self) -> dict[DeviceId, Usage]:
         computing = self._led.computing()
@@ -169,28 +144,14 @@ class StageEngine(ABC):
 
     def _look_at_rounds(self, stage: StagePlan) -> None:
         """Measure a round that has ended, and tell whoever watches, who may stop here."""
-        if self._trainer is None:
-            return
         with self._led.stopwatch.phase("evaluation"):
-            ended = self._rounds.look(partial(self._accuracy, stage))
-        if ended:
-            self._watch.round(*self._rounds.done)
-
-    def _accuracy(
-        self, stage: StagePlan, method: str, settings: dict[str, Any], weights: Digest
-    ) -> float:
-        data = self._led.coordinator.blobs.get(weights)
-        seen = self._plan.seen(stage.number)
-        return self._meter.accuracy(method, settings, data, seen)
+            self._rounds.look(self._state, stage)
 
     def _online(self, stage: StagePlan) -> tuple[DeviceId, ...]:
-        return tuple(name for name in self._asked(stage) if stage.devices[name].online)
+        return online(self._scenario, stage, self._plan.seed)
 
     def _asked(self, stage: StagePlan) -> tuple[DeviceId, ...]:
-        """Return who takes part: everybody present where each round draws a cohort."""
-        if learns_in_rounds(self._scenario, stage.number):
-            return tuple(stage.devices)
-        return asked(stage, self._scenario.rounds.participation, self._plan.seed)
+        return asked(self._scenario, stage, self._plan.seed)
 
     def _numbers(self, stage: StagePlan) -> tuple[int, ...]:
         return ledger_stages(self._state, self._plan, stage)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from fleetledger.schemas.values import ClassName, DeviceId
+import numpy as np
+
+from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.engines.mqtt.delivery import deliver, hand_over, prepare
@@ -56,12 +57,10 @@ class Deliveries:
         if paths:
             deliver(self._folder.test_images(device), self._test, paths, settled=True)
 
-    def questions(self, stage: StagePlan, device: DeviceId) -> dict[ClassName, int]:
-        """Return how many test images of each class seen by a stage a device is asked about."""
-        seen = set(self._plan.names(self._plan.seen(stage.number)))
+    def questions(self, stage: StagePlan, device: DeviceId) -> int:
+        """Return how many test images of classes seen by a stage a device is asked about."""
         labels = self._test.labels[self._asked[device]]
-        found = Counter(self._test.class_names[label] for label in labels)
-        return {name: number for name, number in found.items() if name in seen}
+        return int(np.isin(labels, self._plan.seen(stage.number)).sum())
 
     def _prepare(self, device: DeviceId, stage: int, indices: Indices) -> None:
         train, folder = self._train, self._folder.private_images(device)

@@ -27,34 +27,36 @@ from functools import partial
 from pathlib import Path
 
 from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.program.command_client import carried_out
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.datasets.segmentation.tasks import shown_labels
 from fleetledger.simulator.engines.interface import Prepared, Watch
+from fleetledger.simulator.engines.model_folder import write_model
 from fleetledger.simulator.engines.mqtt.deliveries import Deliveries
 from fleetledger.simulator.engines.mqtt.folder import FleetFolder
 from fleetledger.simulator.engines.mqtt.follower import Question
 from fleetledger.simulator.engines.mqtt.homes import admit
-from fleetledger.simulator.engines.mqtt.meter import ProcessMeter
-from fleetledger.simulator.engines.mqtt.model_folder import write_model
-from fleetledger.simulator.engines.mqtt.phases import phases
-from fleetledger.simulator.engines.mqtt.programs import Programs
-from fleetledger.simulator.engines.mqtt.questions import evaluation_awaited
-from fleetledger.simulator.engines.mqtt.round_watch import RoundWatch
-from fleetledger.simulator.engines.mqtt.settings import keeps_looking, lacks_cuda
-from fleetledger.simulator.engines.mqtt.stage_questions import StageGoal, StageQuestions
-from fleetledger.simulator.engines.mqtt.stragglers import LONGEST_DELAY_SECONDS, hold_up
-from fleetledger.simulator.engines.presence import asked, delivered
+from fleetledger.simulator.engines.mqtt.meter import ProcessMeter, phases
+from fleetledger.simulator.engines.mqtt.programs import LONGEST_DELAY_SECONDS, Programs
+from fleetledger.simulator.engines.mqtt.settings import lacks_cuda
+from fleetledger.simulator.engines.mqtt.stage_questions import (
+    StageGoal,
+    StageQuestions,
+    evaluation_awaited,
+)
+from fleetledger.simulator.engines.presence import needed_names, online, opens_by_itself
 from fleetledger.simulator.engines.recorder import Recorder, StageMeasures
+from fleetledger.simulator.engines.round_log import RoundWatch
 from fleetledger.simulator.engines.rounds import rounds_seconds
-from fleetledger.simulator.engines.stages import ledger_stages, reached_names
+from fleetledger.simulator.engines.stages import ledger_stages
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.plan.fleet_plan import StagePlan
 from fleetledger.simulator.records import StageRecord
-from fleetledger.simulator.scenario.trainer import learns_in_rounds
 
 MAX_AGENTS = 50
 EXTRA_SECONDS = 600.0
@@ -78,7 +80,11 @@ class MqttEngine:
         self._meter = ProcessMeter(self._programs)
         self._deliveries = Deliveries(prepared, self._folder)
         self._recorder = Recorder(prepared.plan, self._programs.ledger)
-        self._rounds = RoundWatch(prepared, self._folder, watch)
+        blobs = BlobStore(str(blob_folder(self._folder.coordinator)))
+        self._blobs = Blobs(self._programs.ledger, blobs)
+        self._rounds = RoundWatch(
+            prepared, self._blobs, self._follower.state, self._folder.root, watch
+        )
 
     def learn(self, stage: StagePlan) -> StageRecord:
         """Let the fleet learn a stage to its end; see `Engine`.
@@ -86,18 +92,18 @@ class MqttEngine:
         Raises `EngineError`, or another error of the house that says what failed.
         """
         began = time.monotonic()
-        there = self._there(stage)
+        there = online(self._prepared.scenario, stage, self._prepared.plan.seed)
         questions = StageQuestions(self._goal(stage, there), self._programs, self._watch)
-        gone_on_with = questions.opening_awaited(self._follower.view) is None
+        gone_on_with = questions.opening_awaited(self._follower.state) is None
         self._come_and_go(stage, there, questions)
         self._watch.phase("images reach the devices")
         arrived_ns = self._deliveries.of_stage(stage, there)
         self._open(stage, there, questions)
-        self._wait(self._rounds.looking(stage, questions.learning_awaited), "devices compute")
+        self._wait(partial(self._learning, stage, questions), "devices compute")
         self._close()
         self._wait(questions.stage_awaited, "the model is made and goes round")
         accuracy = self._measured_by(stage, there)
-        state = self._follower.view.state
+        state = self._follower.state
         numbers = ledger_stages(state, self._prepared.plan, stage)
         measured = StageMeasures(
             there=there,
@@ -106,21 +112,23 @@ class MqttEngine:
             seconds=phases(state, numbers, time.monotonic() - began),
             peak_memory_mib=sum(child.peak_mib() for child in self._programs.children.running),
             notes=tuple(self._notes(stage, gone_on_with=gone_on_with)),
-            rounds=self._rounds.records(numbers),
+            rounds=self._rounds.log.records(numbers),
             accuracy_on_devices=accuracy,
         )
         return self._recorder.record(state, stage, measured)
 
     def model_folder(self, record: StageRecord) -> Path:
         """Return a folder with the model of `record`, until another one is asked for."""
-        folder = self._folder.root / "model"
-        write_model(self._folder.coordinator, record.manifest, folder)
-        return folder
+        return write_model(self._blobs, record.manifest, self._folder.root / "model")
 
     def close(self) -> None:
         """Stop all programs; the folder stays."""
-        self._rounds.close()
         self._programs.close()
+
+    def _learning(self, stage: StagePlan, questions: StageQuestions, state: State) -> str | None:
+        """Return what devices have left to do, and look at the rounds that are over."""
+        self._rounds.look(state, stage)
+        return questions.learning_awaited(state)
 
     def _wait(self, question: Question, label: str) -> None:
         self._watch.phase(label)
@@ -128,36 +136,15 @@ class MqttEngine:
         seconds = scenario.engine.deadline_seconds + rounds_seconds(scenario) + EXTRA_SECONDS
         self._follower.wait(question, seconds, label)
 
-    def _there(self, stage: StagePlan) -> tuple[DeviceId, ...]:
-        """Return the devices that are there in a stage, and are asked."""
-        scenario, plan = self._prepared.scenario, self._prepared.plan
-        if learns_in_rounds(scenario, stage.number):  # each round draws a cohort of its own
-            wanted = tuple(stage.devices)
-        else:
-            wanted = asked(stage, scenario.rounds.participation, plan.seed)
-        return tuple(device for device in wanted if stage.devices[device].online)
-
     def _goal(self, stage: StagePlan, there: tuple[DeviceId, ...]) -> StageGoal:
         """Return what the stage comes to; what nobody can report is not opened by reports."""
-        plan, train = self._prepared.plan, self._prepared.split.train
-        names = set(plan.names(stage.classes))
-        if self._opens_by_itself(stage):
-            labels = {
-                label
-                for device in there
-                for _, indices in delivered(plan, device, stage.number)
-                for label in shown_labels(train, indices)
-            }
-            names = reached_names(plan, stage, labels)
+        names = needed_names(self._prepared, stage, there)
         if not names:
             raise EngineError(
                 f"stage {stage.number}: no device that is there has images of its classes, so "
                 "nobody will report them; set stages.opened_by to schedule, or let one be online"
             )
-        return StageGoal(plan, stage, frozenset(names), there)
-
-    def _opens_by_itself(self, stage: StagePlan) -> bool:
-        return stage.number > 1 and keeps_looking(self._prepared.scenario)
+        return StageGoal(self._prepared.plan, stage, names, there)
 
     def _measured_by(self, stage: StagePlan, there: tuple[DeviceId, ...]) -> float | None:
         """Return the accuracy that devices tell of the stage's model, if they are to measure it."""
@@ -165,9 +152,9 @@ class MqttEngine:
             return None
         asked = {device: self._deliveries.questions(stage, device) for device in there}
         self._wait(partial(evaluation_awaited, questions=asked), "agents measure the model")
-        version = self._follower.view.desired
-        assert version is not None
-        return self._follower.view.accuracy(version)
+        models = self._follower.state.models
+        told = models.measured_all(models.desired_of_all or 0)
+        return told.correct / told.total if told.total else None
 
     def _come_and_go(
         self, stage: StagePlan, there: tuple[DeviceId, ...], questions: StageQuestions
@@ -179,7 +166,7 @@ class MqttEngine:
         if not coming:
             return
         self._watch.phase(f"starting {count_of(len(coming), 'agent')}")
-        known = self._follower.view.state.devices.admitted
+        known = self._follower.state.devices.admitted
         admit(self._folder.coordinator, (device for device in coming if device not in known))
         for device in coming:
             self._deliveries.of_test(device)
@@ -192,13 +179,13 @@ class MqttEngine:
         self, stage: StagePlan, there: tuple[DeviceId, ...], questions: StageQuestions
     ) -> None:
         """Have the stage opened, unless it was; its stragglers hear of it late."""
-        if questions.opening_awaited(self._follower.view) is None:
+        if questions.opening_awaited(self._follower.state) is None:
             return
-        if self._opens_by_itself(stage):
+        if opens_by_itself(self._prepared.scenario, stage):
             self._wait(questions.opening_awaited, "devices report")
-            stragglers = hold_up(self._programs, stage, there)
+            stragglers = self._programs.hold_up(stage, there)
         else:
-            stragglers = hold_up(self._programs, stage, there)
+            stragglers = self._programs.hold_up(stage, there)
             self._command(OpenStage(class_names=self._prepared.plan.names(stage.classes)))
             self._wait(questions.opening_awaited, "the stage opens")
         for straggler in stragglers:
@@ -206,7 +193,7 @@ class MqttEngine:
 
     def _close(self) -> None:
         """Close the stage: there is nothing to wait for, nor anybody who is switched off."""
-        state = self._follower.view.state
+        state = self._follower.state
         if state.lineages.in_rounds:
             return  # rounds wait for those alone who are connected
         if state.stages.open is not None:

@@ -1,38 +1,40 @@
-"""Follower of the ledger, until a question to the view has its answer, with a limit."""
+"""Follower of the ledger, until a question to its state has its answer, with a limit."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state_fold import state_of
+from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.simulator.engines.mqtt.processes import Children
-from fleetledger.simulator.engines.mqtt.view import FleetView
-from fleetledger.simulator.engines.recorder import Recorded
 from fleetledger.simulator.errors import WaitedTooLongError
 
 POLL_SECONDS = 0.05
 
-EntrySource = Callable[[int], Iterable[Recorded]]
-"""Returns the entries from an index on."""
-Question = Callable[[FleetView], str | None]
+Question = Callable[[State], str | None]
 """Returns what is still awaited, or None."""
 
 
 @dataclass
 class Follower:
-    """Keeps a view up to date with a ledger that another process writes."""
+    """Reads a ledger that another process writes."""
 
-    source: EntrySource
+    ledger: LedgerReader
     children: Children
     show: Callable[[str], None]
     """Is told what is awaited, whenever that is something else."""
-    view: FleetView = field(default_factory=FleetView)
+    state: State = field(init=False)
+    """What was taken in."""
+
+    def __post_init__(self) -> None:
+        self.catch_up()
 
     def catch_up(self) -> None:
         """Take in the entries that are new."""
-        for body, device, time_ns in self.source(self.view.state.size):
-            self.view.apply(body, device, time_ns)
+        self.state = state_of(self.ledger)
 
     def wait(self, question: Question, seconds: float, label: str) -> None:
         """Follow the ledger until `question` is answered with None.
@@ -43,7 +45,7 @@ class Follower:
         end, shown = time.monotonic() + seconds, ""
         while True:
             self.catch_up()
-            awaited = question(self.view)
+            awaited = question(self.state)
             if awaited is None:
                 return
             if awaited != shown:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import tomli_w
 
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.program.command_client import carried_out
 from fleetledger.coordinator.program.operator import OperatorInbox
 from fleetledger.coordinator.proxy import settings as proxy
@@ -21,11 +19,9 @@ from fleetledger.coordinator.settings import (
     write_new,
 )
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
-from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
 from fleetledger.device_agent.home import SETTINGS_FILE, AgentHome
 from fleetledger.device_agent.settings import AgentBrokerSettings, AgentSettings
 from fleetledger.schemas.envelope import PROXY
-from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.private_file import write_private
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.mqtt.scene_delivery import make_folders
@@ -74,17 +70,6 @@ def admit(home: Path, devices: Iterable[DeviceId]) -> None:
             inbox.submit(command)
     for command in commands[-1:]:
         carry_out(home, command)
-
-
-def import_backbone(home: Path, name: str, data: bytes, preprocessing: AnyPreprocessing) -> None:
-    """Begin the lineage of a backbone, which the ledger then knows under `name`."""
-    with tempfile.TemporaryDirectory() as scratch:
-        backbone = Path(scratch, f"{name}.onnx")
-        backbone.write_bytes(data)
-        preprocessing_file = backbone.with_suffix(".json")
-        preprocessing_file.write_text(preprocessing.model_dump_json(), encoding="utf-8")
-        imported = prepare_backbone(home, backbone, preprocessing_file, trusted=True)
-    carry_out(home, ImportBackbone(backbone=imported))
 
 
 def carry_out(home: Path, command: Command) -> None:

@@ -5,11 +5,15 @@ Who is stopped and started again goes on where it was, as a device that was swit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from typing import Literal
 
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.program.engine import carry_out_waiting
 from fleetledger.coordinator.program.tokens import invite
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
@@ -25,22 +29,36 @@ from fleetledger.simulator.engines.mqtt.folder import FleetFolder
 from fleetledger.simulator.engines.mqtt.follower import Follower
 from fleetledger.simulator.engines.mqtt.homes import (
     carry_out,
-    import_backbone,
     write_agent,
     write_coordinator,
     write_proxy,
 )
-from fleetledger.simulator.engines.mqtt.ledger_source import LedgerSource
 from fleetledger.simulator.engines.mqtt.processes import Child, Children, fleetledger_command
 from fleetledger.simulator.engines.mqtt.settings import FLEET, agent_settings, coordinator_settings
-from fleetledger.simulator.engines.rounds import import_network
+from fleetledger.simulator.engines.rounds import first_lineage
 from fleetledger.simulator.errors import EngineError
-from fleetledger.simulator.scenario.trainer import trainer_of
+from fleetledger.simulator.plan.fleet_plan import StagePlan
 from fleetledger.transport.brokers import start_child_broker
 
 COORDINATOR = "coordinator"
 TOKEN_HOURS = 1.0
 """That a device may take to enrol, from when it is set up until its agent has connected."""
+LONGEST_DELAY_SECONDS = 3.0
+"""The fleet's clock is the clock on the wall, so nobody answers later than this."""
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """A paused agent, and the seconds after which it goes on."""
+
+    agent: Child
+    seconds: float
+
+    def go_on_later(self) -> None:
+        """Begin its delay."""
+        delay = Timer(self.seconds, self.agent.resume)
+        delay.daemon = True
+        delay.start()
 
 
 class Programs:
@@ -70,15 +88,15 @@ class Programs:
             self._set_up_coordinator(
                 coordinator_settings(prepared.scenario, prepared.plan.seed, self._broker)
             )
-            self.ledger = LedgerSource(folder.coordinator)
-            stack.callback(self.ledger.close)
+            self.ledger = stack.enter_context(
+                LedgerReader.open_read_only(ledger_path(folder.coordinator))
+            )
             self.follower = Follower(self.ledger, self.children, show)
-            self.follower.catch_up()
-            if self.follower.view.state.lineages.current is None:
-                self._begin_lineage()
+            if self.follower.state.lineages.current is None:
+                carry_out(folder.coordinator, first_lineage(folder.coordinator, prepared))
                 self.follower.catch_up()
             self._start_leader(COORDINATOR, "serve", folder.coordinator)
-            if self.follower.view.state.lineages.with_proxy is not None:
+            if self.follower.state.lineages.with_proxy is not None:
                 settings = ProxyHomeSettings(fleet=FLEET, device=prepared.scenario.engine.device)
                 write_proxy(folder.proxy, self._broker, settings)
                 self._start_leader(PROXY, "proxy", folder.proxy)
@@ -120,20 +138,21 @@ class Programs:
             return None
         return status
 
+    def hold_up(self, stage: StagePlan, there: Iterable[DeviceId]) -> list[Straggler]:
+        """Pause the stragglers of a stage among the devices that are there."""
+        delays = {name: stage.devices[name].delay_seconds for name in there}
+        late = {name: min(delay, LONGEST_DELAY_SECONDS) for name, delay in delays.items() if delay}
+        stragglers = [Straggler(self.agent(name), seconds) for name, seconds in late.items()]
+        for straggler in stragglers:
+            straggler.agent.pause()
+        return stragglers
+
     def _has_key(self, device: DeviceId) -> bool:
         """Whether a device has enrolled, or is about to."""
         return bool(KeyRing.beside(self._folder.agent(device), FLEET, device).describe())
 
     def _start_leader(self, name: str, verb: str, home: Path) -> None:
         self.children.start(name, fleetledger_command("coordinator", verb, "--home", str(home)))
-
-    def _begin_lineage(self) -> None:
-        """Begin with the run's network, trained or frozen, before the coordinator serves."""
-        prepared, home = self._prepared, self._folder.coordinator
-        if trainer_of(prepared.scenario) is not None:
-            carry_out(home, import_network(home, prepared))
-        else:
-            import_backbone(home, prepared.backbone_name, prepared.backbone, prepared.preprocessing)
 
     def _set_up_coordinator(self, settings: CoordinatorSettings) -> None:
         """Write the settings, and carry out what a former run asked for and did not see done."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.topics.classes.entries import ClassNamed
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted, DeviceBorn
@@ -24,7 +28,6 @@ from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.reports import ClassResult
 from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
-from fleetledger.simulator.engines.mqtt.view import FleetView
 
 LINEAGE = Digest.of(b"frozen")
 DEVICES = (DeviceId("device-1"), DeviceId("device-2"))
@@ -52,19 +55,28 @@ def questions_of(stage: int) -> dict[ClassName, int]:
 
 @dataclass
 class HandMadeLedger:
-    """Writes plausible entries one after another and keeps a view of them."""
+    """Writes plausible entries one after another and keeps the state of them."""
 
-    view: FleetView = field(default_factory=FleetView)
+    state: State = field(default_factory=State)
     recorded: list[tuple[EntryBody, DeviceId | None, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self.reader = Ledger.open(Path(self._folder.name, "ledger", "ledger.db"))
 
     def add(self, body: EntryBody, device: DeviceId | None = None) -> int:
         index = len(self.recorded)
         self.recorded.append((body, device, index * 10**9))
-        self.view.apply(*self.recorded[-1])
+        self.state.apply(*self.recorded[-1])
+        self.write(body, device, self.recorded[-1][2])
         return index
 
-    def since(self, index: int) -> Iterator[tuple[EntryBody, DeviceId | None, int]]:
-        return iter(self.recorded[index:])
+    def write(
+        self, body: EntryBody, device: DeviceId | None = None, time_ns: int | None = None
+    ) -> None:
+        """Write an entry that is no part of the state."""
+        values = body.model_dump(mode="json")
+        self.reader.append([EntryDraft(body.kind, "test", values, device, (), time_ns)])
 
     def begin(self) -> None:
         for device in DEVICES:
@@ -91,7 +103,7 @@ class HandMadeLedger:
     def open(self, stage: int) -> None:
         names = classes_of(stage)
         for name in names:
-            index = self.view.state.classes.next_index
+            index = self.state.classes.next_index
             self.add(ClassNamed(name=name, index=index))
         self.add(StageOpened(stage=stage, class_names=names))
 
@@ -115,7 +127,7 @@ class HandMadeLedger:
         self.add(StageClosed(stage=stage, reason="quorum", answered=2, expected=2))
 
     def solve(self, version: int, ledger_size: int | None = None) -> None:
-        state = self.view.state
+        state = self.state
         self.add(
             ModelSolved(
                 version=version,

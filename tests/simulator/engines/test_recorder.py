@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -13,15 +12,16 @@ from fleetledger.coordinator.topics.contributions.entries import (
     ContributionWithdrawn,
     NothingReported,
 )
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
 from fleetledger.coordinator.topics.stages.entries import TransitionReported
 from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.rounds import RoundAnswer
+from fleetledger.schemas.rounds import TRAIN, Observation, RoundAnswer
 from fleetledger.schemas.values import DeviceId, Digest
-from fleetledger.simulator.engines.recorder import Recorded, Recorder, StageMeasures, Usage
+from fleetledger.simulator.engines.recorder import Recorder, StageMeasures, Usage
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from fleetledger.simulator.records import StageRecord
-from tests.simulator.engines.hand_made import LINEAGE, HandMadeLedger
+from tests.simulator.engines.hand_made import LINEAGE, HandMadeLedger, offer
 from tests.simulator.engines.mqtt.test_questions import PLAN, contribute, open_stage
 
 FIRST, SECOND = DeviceId("device-1"), DeviceId("device-2")
@@ -46,10 +46,7 @@ def ledger() -> HandMadeLedger:
 
 
 def recorder(ledger: HandMadeLedger, plan: FleetPlan = PLAN) -> Recorder:
-    def entries(start: int, end: int) -> Iterable[Recorded]:
-        return ledger.recorded[start:end]
-
-    return Recorder(plan, entries)
+    return Recorder(plan, ledger.reader)
 
 
 def measured(**fields: object) -> StageMeasures:
@@ -64,7 +61,7 @@ def end_stage(ledger: HandMadeLedger, number: int) -> None:
 
 
 def counted(made: Recorder, ledger: HandMadeLedger, number: int) -> list[int]:
-    record = made.record(ledger.view.state, THREE.stages[number - 1], measured())
+    record = made.record(ledger.state, THREE.stages[number - 1], measured())
     return [record.devices[name].counted_samples for name in EVERYBODY]
 
 
@@ -75,13 +72,20 @@ def revise(ledger: HandMadeLedger, index: int, device: DeviceId, samples: int) -
     return ledger.add(before.model_copy(update=changes), device)
 
 
-def answer(ledger: HandMadeLedger, stage: int, device: DeviceId, samples: int, kept: int) -> None:
+def answer(
+    ledger: HandMadeLedger,
+    stage: int,
+    device: DeviceId,
+    samples: int,
+    kept: int,
+    kind: str = "weights",
+) -> None:
     told = RoundAnswer(number=stage, samples=samples, steps=1, seconds=1.0, stored_samples=kept)
     ledger.add(
         ContributionAccepted(
             key=PartKey(stage=stage, part=len(ledger.recorded)),
             revision=0,
-            payload_kind="weights",
+            payload_kind=kind,
             payload=Digest.of(b"weights"),
             payload_bytes=100,
             samples={ANT: samples},
@@ -117,7 +121,7 @@ def learn_by_reports(ledger: HandMadeLedger) -> None:
 
 def of_reports(ledger: HandMadeLedger, **fields: object) -> StageRecord:
     stage = replace(PLAN.stages[1], notes=("planned",))
-    return recorder(ledger).record(ledger.view.state, stage, measured(**fields))
+    return recorder(ledger).record(ledger.state, stage, measured(**fields))
 
 
 def moment_of_reports(ledger: HandMadeLedger) -> int:
@@ -137,10 +141,10 @@ def test_a_record_joins_the_stages_that_reports_made_of_one(ledger: HandMadeLedg
     assert (first.arrived_samples, first.counted_samples) == (3, 3)
     assert (second.arrived_samples, second.counted_samples) == (0, 0)
     assert (first.bytes_up, first.bytes_down, first.compute_seconds) == (100, 200, 0.5)
-    opened = ledger.view.state.stages.by_number[2].opened_ns
+    opened = ledger.state.stages.by_number[2].opened_ns
     (last,) = (at for body, _, at in ledger.recorded if isinstance(body, NothingReported))
     assert second.answered_seconds == pytest.approx((last - opened) / 1e9)
-    solved = ledger.view.state.models.by_version[2].solved_ns
+    solved = ledger.state.models.by_version[2].solved_ns
     assert record.fleet_seconds == pytest.approx((solved - arrived_ns[FIRST]) / 1e9)
     assert [(t.device, t.seconds, t.is_new, t.images) for t in record.transitions] == [
         (FIRST, 1.0, True, 3),
@@ -223,7 +227,7 @@ def test_of_rounds_the_last_answer_counts_and_exemplars_stay_until_told(ledger: 
     open_stage(ledger, 2, BEE)
     answer(ledger, 2, SECOND, samples=7, kept=4)
     end_stage(ledger, 2)
-    one, two = (made.record(ledger.view.state, item, measured()) for item in THREE.stages[:2])
+    one, two = (made.record(ledger.state, item, measured()) for item in THREE.stages[:2])
     assert [one.devices[name].counted_samples for name in EVERYBODY] == [6, 0]
     assert [one.devices[name].stored_samples for name in EVERYBODY] == [3, 0]
     assert [two.devices[name].counted_samples for name in EVERYBODY] == [0, 7]
@@ -231,9 +235,77 @@ def test_of_rounds_the_last_answer_counts_and_exemplars_stay_until_told(ledger: 
     assert two.devices[FIRST].answered_seconds is None
 
 
+def open_round(ledger: HandMadeLedger, number: int, stage: int, phase: str = TRAIN) -> None:
+    offered = offer(f"weights {number}")
+    ledger.add(
+        RoundOpened(
+            number=number,
+            phase=phase,
+            stage=stage,
+            round_of_stage=1,
+            rounds_of_stage=2,
+            cohort=EVERYBODY,
+            weights=offered,
+            weights_class_names=(),
+            class_names=(ANT,),
+            seed=1,
+            deadline_seconds=1.0,
+        )
+    )
+
+
+def look(ledger: HandMadeLedger, number: int | None, stage: int, device: DeviceId) -> None:
+    seen = Observation(entropy=0.5, images=7, transition=number == 2)
+    ledger.add(NothingReported(stage=stage, round=number, observation=seen), device)
+
+
+def looks(made: Recorder, ledger: HandMadeLedger, number: int) -> list[tuple[int, str, bool]]:
+    record = made.record(ledger.state, THREE.stages[number - 1], measured())
+    return [(item.round, item.device, item.transition) for item in record.novelty_checks]
+
+
+def test_looks_of_a_stage_are_told_by_its_rounds_of_training_and_by_device(ledger: HandMadeLedger):
+    made = recorder(ledger, THREE)
+    open_stage(ledger, 1, ANT)
+    open_round(ledger, 1, 1, "fisher")
+    for number in (2, 3):
+        open_round(ledger, number, 1)
+        look(ledger, number, 1, SECOND)
+        look(ledger, number, 1, FIRST)
+    look(ledger, None, 1, FIRST)
+    ledger.add(NothingReported(stage=1, round=3), SECOND)
+    end_stage(ledger, 1)
+    open_stage(ledger, 2, BEE)
+    look(ledger, 3, 1, FIRST)  # late, to a round of the stage before
+    open_round(ledger, 4, 2)
+    look(ledger, 4, 2, FIRST)
+    end_stage(ledger, 2)
+    assert looks(made, ledger, 1) == [
+        (1, FIRST, True),
+        (1, SECOND, True),
+        (2, FIRST, False),
+        (2, SECOND, False),
+    ]
+    assert looks(made, ledger, 2) == [(1, FIRST, False)]
+
+
+def test_bytes_and_images_are_told_by_the_kind_of_the_payload(ledger: HandMadeLedger):
+    open_stage(ledger, 1, ANT)
+    contribute(ledger, 1, FIRST, {ANT: 2})
+    answer(ledger, 1, FIRST, samples=5, kept=0)
+    answer(ledger, 1, FIRST, samples=8, kept=0, kind="images")
+    open_round(ledger, 1, 1)
+    end_stage(ledger, 1)
+    record = recorder(ledger, THREE).record(ledger.state, THREE.stages[0], measured())
+    first, second = record.devices[FIRST], record.devices[SECOND]
+    assert first.sent == {"statistics": 1000, "weights": 100, "images": 100}
+    assert (first.shared_images, second.shared_images) == (8, 0)
+    assert (second.sent, second.received) == ({}, {"weights": 5000})
+
+
 def test_a_run_that_is_gone_on_with_records_the_same(ledger: HandMadeLedger):
     learn_by_reports(ledger)
-    state, stages = ledger.view.state, PLAN.stages
+    state, stages = ledger.state, PLAN.stages
     made = recorder(ledger)
     both = [made.record(state, stage, measured()) for stage in stages]
     assert recorder(ledger).record(state, stages[1], measured()) == both[1]
@@ -243,4 +315,4 @@ def test_a_run_that_is_gone_on_with_records_the_same(ledger: HandMadeLedger):
 def test_a_stage_without_a_model_cannot_be_recorded(ledger: HandMadeLedger):
     open_stage(ledger, 1, ANT)
     with pytest.raises(EngineError, match="stage 1: the ledger has no model"):
-        recorder(ledger).record(ledger.view.state, PLAN.stages[0], measured())
+        recorder(ledger).record(ledger.state, PLAN.stages[0], measured())

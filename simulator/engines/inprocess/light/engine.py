@@ -36,7 +36,6 @@ class LightEngine(StageEngine):
     def __init__(self, prepared: Prepared, folder: Path, watch: Watch) -> None:
         self._fleet = LightFleet(prepared, folder, watch)
         super().__init__(prepared, folder, watch, self._fleet)
-        self._fleet.coordinator.engine.on_commit = self._rounds.committed
         if prepared.scenario.evaluation.ensemble:
             self._fleet.compare_with(self._compare)
 
@@ -55,7 +54,9 @@ class LightEngine(StageEngine):
         side = training_coordinator(network.method)
         described = side.read_assignment(network.settings).network
         assert isinstance(described, Network), "no method tells models that segment"
-        self._rounds.compared[number] = self._meter.parts_accuracy(described, names, parts)
+        self._rounds.log.compared[number] = self._rounds.meter.parts_accuracy(
+            described, names, parts
+        )
 
     def _lead(self, stage: StagePlan) -> None:
         self._watch.phase(f"stage {stage.number}: data reach the devices")

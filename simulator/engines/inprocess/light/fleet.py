@@ -18,12 +18,7 @@ from fleetledger.schemas.presence import Birth, Death
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.inprocess.agents import rules_of, settings_of
 from fleetledger.simulator.engines.inprocess.features import LineageFeatures
-from fleetledger.simulator.engines.inprocess.home import (
-    FLEET,
-    first_lineage,
-    last_moment,
-    make_home,
-)
+from fleetledger.simulator.engines.inprocess.home import FLEET, last_moment, make_home
 from fleetledger.simulator.engines.inprocess.light.answer_hasher import AnswerHasher
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
 from fleetledger.simulator.engines.inprocess.light.context import (
@@ -45,6 +40,7 @@ from fleetledger.simulator.engines.inprocess.light.workers.processes import Loca
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.network_inputs import inputs_of
 from fleetledger.simulator.engines.presence import delivered
+from fleetledger.simulator.engines.rounds import first_lineage
 from fleetledger.simulator.engines.stages import ledger_stages
 from fleetledger.simulator.plan.fleet_plan import StagePlan
 from fleetledger.simulator.scenario.sections import EngineSettings

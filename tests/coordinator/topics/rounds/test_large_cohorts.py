@@ -23,7 +23,6 @@ from fleetledger.coordinator.topics.rounds.kinds import in_parts
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.rounds import RoundOrder
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.engines.traffic_by_kind import KindTrafficCount
 from tests.coordinator.core.harness import can_learn
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
 
@@ -116,16 +115,6 @@ def test_lists_and_pages_know_all_who_were_asked(tmp_path: Path) -> None:
         assert found.asked == current.opened.cohort
     (row,) = views.rounds(tmp_path)
     assert (row.asked, row.looking) == (5, 2)
-
-
-def test_a_record_counts_what_all_of_them_received() -> None:
-    bench = LargeBench()
-    bench.open()
-    count = KindTrafficCount()
-    for body, device, _ in bench.entries:
-        count.apply(body, device)
-    received = {name: count.of(DeviceId(name), [1]).received["weights"] for name in bench.devices}
-    assert set(received.values()) == {NETWORK.weights.size}
 
 
 def test_a_hundred_thousand_devices_fit_by_their_longest_names(

@@ -21,7 +21,7 @@ from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.interface import Engine, Prepared
 from fleetledger.simulator.engines.mqtt.engine import MqttEngine
-from fleetledger.simulator.engines.mqtt.stragglers import LONGEST_DELAY_SECONDS
+from fleetledger.simulator.engines.mqtt.programs import LONGEST_DELAY_SECONDS
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.plan.fleet_plan import DeviceStage, StagePlan
 from fleetledger.simulator.records import StageRecord

@@ -5,28 +5,28 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.coordinator.core.state import State
 from fleetledger.simulator.engines.mqtt.follower import Follower
 from fleetledger.simulator.engines.mqtt.processes import Children
-from fleetledger.simulator.engines.mqtt.view import FleetView
 from fleetledger.simulator.errors import ProcessDiedError, WaitedTooLongError
 from tests.simulator.engines.hand_made import HandMadeLedger
 
 
 def make_follower(ledger: HandMadeLedger, children: Children) -> tuple[Follower, list[str]]:
     shown: list[str] = []
-    return Follower(ledger.since, children, shown.append), shown
+    return Follower(ledger.reader, children, shown.append), shown
 
 
 def test_new_entries_are_taken_in_once_and_in_order(tmp_path: Path):
     ledger = HandMadeLedger()
     ledger.begin()
     follower, _ = make_follower(ledger, Children(tmp_path))
-    follower.catch_up()
+    assert follower.state == ledger.state
     ledger.learn(1)
     follower.catch_up()
     follower.catch_up()
-    assert follower.view == ledger.view
-    assert follower.view.state.size == len(ledger.recorded)
+    assert follower.state == ledger.state
+    assert follower.state.size == len(ledger.recorded)
 
 
 def test_waiting_ends_when_the_question_is_answered(tmp_path: Path):
@@ -35,12 +35,12 @@ def test_waiting_ends_when_the_question_is_answered(tmp_path: Path):
     follower, shown = make_follower(ledger, Children(tmp_path))
     steps = iter([lambda: ledger.open(1), lambda: None, lambda: ledger.learn(2), lambda: None])
 
-    def question(view: FleetView) -> str | None:
+    def question(state: State) -> str | None:
         next(steps)()
         return (
             None
-            if len(view.state.stages.by_number) == 2
-            else f"{len(view.state.stages.by_number)} of 2 stages"
+            if len(state.stages.by_number) == 2
+            else f"{len(state.stages.by_number)} of 2 stages"
         )
 
     follower.wait(question, 10.0, "both")
@@ -56,8 +56,8 @@ def test_what_was_awaited_and_the_ends_of_the_logs_are_in_the_error(tmp_path: Pa
         )
         follower, _ = make_follower(ledger, children)
 
-        def question(view: FleetView) -> str | None:
-            return None if view.state.stages.by_number else "the opening of stage 1"
+        def question(state: State) -> str | None:
+            return None if state.stages.by_number else "the opening of stage 1"
 
         while "stuck" not in child.log.read_text():
             pass
@@ -71,4 +71,4 @@ def test_a_program_that_ends_is_noticed_while_waiting(tmp_path: Path):
         children.start("coordinator", [sys.executable, "-c", "exit('no broker there')"])
         follower, _ = make_follower(ledger, children)
         with pytest.raises(ProcessDiedError, match="no broker there"):
-            follower.wait(lambda _view: "Godot", 20.0, "start")
+            follower.wait(lambda _state: "Godot", 20.0, "start")

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened
 from fleetledger.simulator.engines.mqtt.engine import MqttEngine
-from fleetledger.simulator.engines.mqtt.ledger_source import LedgerSource
 from fleetledger.simulator.records import StageRecord
 from tests.simulator.engines.mqtt.small import processes_of
 from tests.simulator.rounds.small import Watching, prepared, with_proxy
@@ -34,8 +35,8 @@ def records(folder: Path) -> list[StageRecord]:
 @pytest.fixture(scope="module")
 def ledger(records: list[StageRecord], folder: Path) -> list[EntryBody]:
     assert len(records) == 2
-    with closing(LedgerSource(folder / "coordinator")) as source:
-        return [body for body, _, _ in source(0)]
+    with ledger_of(folder / "coordinator") as reader:
+        return [read_entry(entry.kind, entry.body) for entry in reader.entries()]
 
 
 def test_rounds_are_scored_and_the_second_task_has_an_old_model(ledger: list[EntryBody]) -> None:

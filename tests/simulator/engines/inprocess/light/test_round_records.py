@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state import State
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from fleetledger.simulator.engines.round_log import RoundLog
 from fleetledger.simulator.records import RoundRecord
@@ -19,8 +21,9 @@ def test_records_are_those_of_a_log_that_reads_all_of_the_ledger(tmp_path: Path)
     engine = LightEngine(what, tmp_path, Watching(lambda _: None))
     try:
         told = engine.learn(what.plan.stages[0]).rounds
-        log = RoundLog(engine._fleet.coordinator.engine.ledger, tmp_path / "again.jsonl", 1)
-        log.look(lambda *_: 0.5)
+        ledger = engine._fleet.coordinator.engine.ledger
+        log = RoundLog(ledger, State(), tmp_path / "again.jsonl", 1)
+        log.look(state_of(ledger), lambda *_: 0.5)
         (stage,) = engine._numbers(what.plan.stages[0])
         read = log.records((stage,))
     finally:
