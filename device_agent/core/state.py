@@ -31,7 +31,7 @@ from fleetledger.device_agent.core.records import (
     Training,
     Waited,
 )
-from fleetledger.device_agent.settings import ModelSettings, PolicySettings
+from fleetledger.device_agent.settings import AgentDataSettings, ModelSettings, PolicySettings
 from fleetledger.learning.numerics.detection import DetectionRules, Detector
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import PartKey
@@ -68,7 +68,7 @@ class Pinned:
 class AgentRules:
     """Settings that the rules decide by; times in seconds."""
 
-    scan_seconds: float = 5.0
+    scan_seconds: float = AgentDataSettings.model_fields["scan_seconds"].default
     pause_seconds: float = 0.0
     """Until images go into another part of a stage that they do not fill; twice as long after each
     such part."""

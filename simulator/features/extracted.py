@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -12,6 +13,7 @@ import numpy as np
 from typing_extensions import Self
 
 from fleetledger.device_agent.inference.installed_model import describe_runtime
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.datasets.images import Split
@@ -20,9 +22,11 @@ from fleetledger.simulator.engines.interface import Watch
 from fleetledger.simulator.errors import BackboneError
 from fleetledger.simulator.features.extraction import BatchExtractor, Extractor, Sample
 from fleetledger.simulator.features.interface import Floats, Indices
-from fleetledger.simulator.features.progress import ExtractionProgress
 from fleetledger.simulator.features.providers import TORCH_CUDA
 from fleetledger.simulator.features.row_store import Origin, RowStore
+
+_EVERY = 1.0
+"""Seconds between two words."""
 
 _KEPT_TOGETHER = 512
 """Rows that are computed before they are written."""
@@ -187,3 +191,19 @@ def _append(
             store.note_time(ready, seconds)
             done, rows, seconds = done + ready, [], 0.0
         progress.at(done + sum(map(len, rows)))
+
+
+class ExtractionProgress:
+    """One thing that is done for a known number of pictures."""
+
+    def __init__(self, watch: Watch, what: str, total: int) -> None:
+        self._watch = watch
+        self._what = what
+        self._total = total
+        self._told = time.monotonic() - _EVERY
+
+    def at(self, done: int) -> None:
+        """Say that `done` pictures are done, unless something was just said."""
+        if time.monotonic() - self._told >= _EVERY:
+            self._told = time.monotonic()
+            self._watch.phase(f"{self._what}: {done:,} of {count_of(self._total, 'picture')}")

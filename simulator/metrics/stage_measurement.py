@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.metrics.any_answers import AnyAnswers
 from fleetledger.simulator.metrics.confusion import class_accuracy
-from fleetledger.simulator.metrics.detection import detect
-from fleetledger.simulator.metrics.devices import device_accuracy
 from fleetledger.simulator.metrics.learned import Learned
 from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
 from fleetledger.simulator.metrics.plan_counts import PlanCounts
-from fleetledger.simulator.metrics.seed_metrics import DeviceSpread, StageMetrics
-from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.metrics.seed_metrics import (
+    Detection,
+    DeviceSpread,
+    StageMetrics,
+    TransitionKind,
+)
+from fleetledger.simulator.records import StageRecord, TransitionRecord
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -107,3 +114,65 @@ def spread(values: Iterable[float]) -> DeviceSpread:
         fifth_percentile=float(np.percentile(held, 5)),
         highest=float(held.max()),
     )
+
+
+def device_accuracy(samples: NDArray[np.int64], class_accuracy: Floats) -> Floats:
+    """Return sum_c p_k(c) acc_c for each device k, (K,).
+
+    p_k is the device's own class distribution, `samples` (K, C) divided by its row sums: the test
+    set is the common one, weighted as the device's training samples so far. Classes without test
+    samples (NaN in `class_accuracy`, (C,)) are left out of p_k; a device that then has none is NaN.
+    """
+    measured = ~np.isnan(class_accuracy)
+    own = samples[:, measured].astype(np.float64)
+    held = own.sum(axis=1)
+    accuracy: Floats = np.full(len(samples), np.nan)
+    np.divide(own @ class_accuracy[measured], held, out=accuracy, where=held > 0)
+    return accuracy
+
+
+def detect(record: StageRecord, given_new: Set[DeviceId]) -> tuple[Detection, ...]:
+    """Return one `Detection` per kind of report; none for the first stage.
+
+    The operator opens the first stage, when nobody knows a class. `given_new` are the devices
+    that the plan gives images of the stage's classes; one that is offline waits for them, and is
+    counted neither as with nor as without.
+    """
+    if record.stage == 1:
+        return ()
+    online = {device for device, state in record.devices.items() if state.online}
+    return tuple(
+        _detect(
+            why,
+            [report for report in record.transitions if report.why == why],
+            online & given_new,
+            online - given_new,
+        )
+        for why in get_args(TransitionKind)
+    )
+
+
+def _detect(
+    why: TransitionKind,
+    reports: list[TransitionRecord],
+    with_new: Set[DeviceId],
+    without_new: Set[DeviceId],
+) -> Detection:
+    first = _first_true_reports(reports)
+    noticed = [first[device] for device in sorted(first.keys() & with_new)]
+    false = [report for report in reports if not report.is_new]
+    return Detection(
+        why=why,
+        with_new=len(with_new),
+        noticed=len(noticed),
+        without_new=len(without_new),
+        alarmed=len({report.device for report in false} & without_new),
+        false_alarms=len(false),
+        delay_images=tuple(report.images for report in noticed),
+        delay_seconds=tuple(report.seconds for report in noticed),
+    )
+
+
+def _first_true_reports(reports: list[TransitionRecord]) -> dict[DeviceId, TransitionRecord]:
+    true = sorted((report for report in reports if report.is_new), key=lambda item: -item.seconds)
+    return {report.device: report for report in true}

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
+from fleetledger.simulator.engines.rounds import round_rules
+from fleetledger.simulator.features.providers import torch_has_cuda
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.report.numbers import second_scale
-from fleetledger.simulator.run.card_memory import CardMemory, card_of
-from fleetledger.simulator.run.pace import Pace
 from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.trainer import learns_in_rounds, trainer_of
+from fleetledger.simulator.virtual.training import TrainerPoolSettings
+
+_MIB = 1 << 20
 
 Clock = Callable[[], float]
 
@@ -105,3 +110,87 @@ def _mebibytes(mib: float) -> str:
 def _two_digits(value: float) -> str:
     rounded = float(f"{value:.2g}")
     return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
+
+
+@dataclass(frozen=True)
+class CardMemory:
+    """A GPU on which this process computes."""
+
+    free_bytes: Callable[[], int]
+    stack_bytes: Callable[[], int] | None = None
+    """What a stack of devices may take; None where none is trained in stacks."""
+
+    @property
+    def free_mib(self) -> float:
+        """What can be had now."""
+        return self.free_bytes() / _MIB
+
+    @property
+    def stack_mib(self) -> float | None:
+        """What a stack may take of it now; None without stacks."""
+        return None if self.stack_bytes is None else self.stack_bytes() / _MIB
+
+
+def card_of(scenario: Scenario) -> CardMemory | None:
+    """Return the GPU that a scenario computes on by torch in this process; None without one."""
+    engine = scenario.engine
+    if engine.kind != "inprocess" or engine.device == "cpu" or not torch_has_cuda():
+        return None
+    from fleetledger.learning.training.free_memory import free_bytes  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.training.memory import stack_bytes  # noqa: PLC0415 - needs torch
+
+    settings = TrainerPoolSettings.of(engine).for_torch()
+    stacks = trainer_of(scenario) is not None and settings.engine != "loop"
+    return CardMemory(
+        lambda: free_bytes(settings.device),
+        (lambda: stack_bytes(settings)) if stacks else None,
+    )
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Rounds and stages that are ahead of each seed of a scenario."""
+
+    steps: tuple[int, ...]
+    """Rounds of each stage; 1 of a stage without rounds."""
+    in_rounds: tuple[bool, ...]
+    """Whether devices train in each stage."""
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Pace:
+        """Return what is ahead of a seed."""
+        rules = round_rules(scenario, 0)
+        stages = range(1, scenario.stages.total + 1)
+        in_rounds = tuple(learns_in_rounds(scenario, stage) for stage in stages)
+        first = rules.per_first_stage or rules.per_stage
+        steps = (first, *[rules.per_stage] * (len(in_rounds) - 1))
+        return cls(
+            tuple(many if rounds else 1 for many, rounds in zip(steps, in_rounds, strict=True)),
+            in_rounds,
+        )
+
+    def after_round(self, seconds: float, seeds: int) -> float | None:
+        """Return the seconds that are left after the first round of the first of some seeds.
+
+        None where later stages are of another kind.
+        """
+        if not all(self.in_rounds):
+            return None
+        return seconds * (seeds * sum(self.steps) - 1)
+
+    def after_stages(self, stage_seconds: Sequence[float], rounds: int, seeds: int) -> float | None:
+        """Return the seconds that are left after the first stages of the first of some seeds.
+
+        `rounds` were held in the last of these stages. None where that tells nothing of those that
+        come: it had other work, or no round.
+        """
+        done, stages = len(stage_seconds), len(self.steps)
+        rest = sum(self.steps[done:])
+        last = done - 1
+        if rest and self.in_rounds[last] != self.in_rounds[-1]:
+            return None
+        if rest and self.in_rounds[last] and not rounds:
+            return None
+        steps = rounds if self.in_rounds[last] else 1
+        rest_seconds = rest * stage_seconds[last] / steps if done < stages else 0.0
+        return rest_seconds + (seeds - 1) * (sum(stage_seconds) + rest_seconds)

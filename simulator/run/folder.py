@@ -25,11 +25,10 @@ from fleetledger.coordinator.ledger.lock import WriterLock
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.errors import RunError
-from fleetledger.simulator.metrics.any_answers import AnyAnswers, load_answers
+from fleetledger.simulator.metrics.any_answers import AnyAnswers, Kept, load_answers
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.rollouts.record import RolloutRecord
 from fleetledger.simulator.run.durable import append_line, replace_file, whole_lines, written_beside
-from fleetledger.simulator.run.kept_answers import Kept
 from fleetledger.simulator.shown_scenes import SCENES_FILE, ShownScenes
 
 

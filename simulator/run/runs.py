@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
 
+from fleetledger.methods.descriptor import LEARN
+from fleetledger.methods.registry import descriptor
+from fleetledger.schemas.pip_command import pip_install
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.measurement import measure_seed
 from fleetledger.simulator.metrics.plan_counts import PlanCounts
@@ -20,13 +24,16 @@ from fleetledger.simulator.run.engines import make_engine
 from fleetledger.simulator.run.expectation import Expectation
 from fleetledger.simulator.run.facts import Material, RunFacts, State, release
 from fleetledger.simulator.run.folder import RunFolder
-from fleetledger.simulator.run.needs import check_runs
 from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.run.progress import Screen
 from fleetledger.simulator.run.seed_run import MakeEngine, run_seed
 from fleetledger.simulator.scenario.loading import parse_scenario
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
+from fleetledger.simulator.scenario.trainer import JOINT, trainer_of
+
+EXTRAS = {"onnxruntime": "cpu", "torch": "train"}
+"""What a method's descriptor may ask for -> the extra that installs it."""
 
 
 @dataclass(frozen=True)
@@ -181,3 +188,24 @@ def _recorded(run: _Run) -> Iterator[RunFacts]:
         end("failed", str(error))
         raise
     end("done")
+
+
+def check_runs(scenario: Scenario) -> None:
+    """Raise `RunError` where a method of the scenario lacks a package here."""
+    trainer = trainer_of(scenario)
+    if scenario.method.name != JOINT:
+        check_method_runs(scenario.method.name)
+    if trainer is not None:
+        check_method_runs(trainer.method)
+    if scenario.rollout is not None and scenario.rollout.candidate.kind == "adapted":
+        check_method_runs("rounds")
+
+
+def check_method_runs(method: str) -> None:
+    """Raise `RunError` with the command that mends it where the method lacks a package here."""
+    missing = [name for name in sorted(descriptor(method).needs[LEARN]) if find_spec(name) is None]
+    if missing:
+        extras = ",".join(EXTRAS.get(name, "simulator") for name in missing)
+        raise RunError(
+            f"method.name: {method!r} needs {' and '.join(missing)}: {pip_install(extras)}"
+        )

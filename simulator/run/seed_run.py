@@ -17,8 +17,8 @@ from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.rollouts.verdict_words import verdict_sentence
 from fleetledger.simulator.run.acceleration import accelerator_of
+from fleetledger.simulator.run.evaluation import copy_model
 from fleetledger.simulator.run.folder import SeedFolder
-from fleetledger.simulator.run.model_copy import copy_model
 from fleetledger.simulator.run.progress import Screen
 from fleetledger.simulator.run.sample_evaluation import SampleEvaluation
 from fleetledger.simulator.run.scene_evaluation import SceneEvaluation

@@ -9,15 +9,16 @@ from pydantic import BaseModel, ValidationError
 
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.registry import descriptor, statistics_coordinator, training_coordinator
-from fleetledger.methods.training_sides import TrainingCoordinator
+from fleetledger.methods.training_sides import AnyTrainingAssignment, TrainingCoordinator
 from fleetledger.schemas.setting_faults import describe_faults
 from fleetledger.simulator.errors import ScenarioError
-from fleetledger.simulator.scenario.adapters_check import check_adapters
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.proxy_check import check_proxy
-from fleetledger.simulator.scenario.segments_check import check_segmenting
-from fleetledger.simulator.scenario.sharing_check import check_sharing
+from fleetledger.simulator.scenario.segments_check import check_adapters, check_segmenting
 from fleetledger.simulator.scenario.trainer import JOINT, trainer_of, trains_on_features
+
+IMAGES = "images"
+
+_WITHOUT = "let it do without: old_model = 'random' in its settings"
 
 FIELD, FIRST = "method.settings", "method.first_stage.settings"
 _ANY_WIDTH = 1
@@ -160,4 +161,40 @@ def _check_training(source: str, scenario: Scenario) -> None:
         raise ScenarioError(
             f"{source}: detection.mode: {scenario.detection.mode!r} looks at features of a frozen "
             "network, and the fleet trains its own; set it to off"
+        )
+
+
+def check_proxy(source: str, scenario: Scenario, method: str, settings: BaseModel) -> None:
+    """Raise `ScenarioError` where a proxy is needed that nobody runs, or that is sent nothing."""
+    if not (descriptor(method).proxy and getattr(settings, "has_proxy", False)):
+        return
+    if not scenario.devices.policy.publish_gradients:
+        raise ScenarioError(
+            f"{source}: devices.policy.publish_gradients: false, but {method!r} has devices send "
+            f"gradients to a proxy; set it to true, or {_WITHOUT}"
+        )
+
+
+def check_sharing(
+    source: str, scenario: Scenario, method: str, assignment: AnyTrainingAssignment
+) -> None:
+    """Raise `ScenarioError` where devices would refuse to share images, or public ones lack."""
+    known, public = descriptor(method), scenario.method.public_images
+    asks = [name for name in assignment.opening_phases if known.kind_of(name) == IMAGES]
+    if asks and not scenario.devices.policy.publish_images:
+        raise ScenarioError(
+            f"{source}: devices.policy.publish_images: false, but {method!r} has devices share "
+            "images with the whole fleet; set it to true, as their owners would have to, or let "
+            "the method distil on others: method.settings.shared_set = 'public' or 'synthetic'"
+        )
+    wanted = assignment.needs_shared
+    if wanted and public is None:
+        raise ScenarioError(
+            f"{source}: method.public_images: missing, but {method!r} with these settings "
+            "distils on public images; give an .npz file with an array 'images'"
+        )
+    if public is not None and not wanted:
+        raise ScenarioError(
+            f"{source}: method.public_images: {public!r}, but {method!r} with these settings "
+            "uses no public images; leave it out"
         )

@@ -7,11 +7,10 @@ from pathlib import Path
 from fleetledger.coordinator.topics.stages.commands import OpenStage
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.engines.inprocess.expected_answers import ExpectedAnswers
+from fleetledger.simulator.engines.inprocess.expected_answers import ExpectedAnswers, StageCloser
 from fleetledger.simulator.engines.inprocess.fleet import Fleet
 from fleetledger.simulator.engines.inprocess.progress import AwaitedStage, Progress
 from fleetledger.simulator.engines.inprocess.rollout import RolloutTask, roll_out
-from fleetledger.simulator.engines.inprocess.stage_closer import StageCloser
 from fleetledger.simulator.engines.inprocess.stage_engine import StageEngine
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.presence import delivered, needed_names, opens_by_itself

@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.stages.commands import CloseStage
 from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.inprocess.fleet import Fleet
 from fleetledger.simulator.engines.inprocess.home import QUIET_SECONDS
+from fleetledger.simulator.engines.inprocess.progress import Progress
 from fleetledger.simulator.virtual.clock import VirtualClock
+from fleetledger.simulator.virtual.loop import Endpoint
 
 
 @dataclass(frozen=True)
@@ -47,3 +51,26 @@ class ExpectedAnswers:
         if answered < math.ceil(self.quorum * len(self.devices)):
             return math.inf
         return clock.at(last) + QUIET_SECONDS
+
+
+class StageCloser:
+    """Watches one stage."""
+
+    def __init__(self, fleet: Fleet, progress: Progress, expected: ExpectedAnswers) -> None:
+        self._fleet = fleet
+        self._progress = progress
+        self._expected = expected
+        self._hand = Endpoint(fleet.world.loop, self._act)
+
+    def close_if_due(self) -> None:
+        """Look at the ledger, which has new entries."""
+        if not self._expected.is_everybody(self._fleet.coordinator.state):
+            self._hand.ask()
+
+    def _act(self) -> float:
+        state, clock = self._fleet.coordinator.state, self._fleet.world.loop.clock
+        due = self._expected.closes_at(state, self._progress.stages, clock)
+        if due <= clock.now:
+            self._fleet.coordinator.inbox.submit(CloseStage())
+            return math.inf
+        return due

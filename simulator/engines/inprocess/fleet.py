@@ -13,9 +13,14 @@ from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.device_agent.store.store import make_blank_store
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.engines.inprocess.agents import rules_of, settings_of
 from fleetledger.simulator.engines.inprocess.features import LineageFeatures
-from fleetledger.simulator.engines.inprocess.home import FLEET, last_moment, make_home
+from fleetledger.simulator.engines.inprocess.home import (
+    FLEET,
+    last_moment,
+    make_home,
+    rules_of,
+    settings_of,
+)
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.engines.rounds import first_lineage
 from fleetledger.simulator.errors import EngineError

@@ -1,4 +1,4 @@
-"""The coordinator's home, with settings as the scenario has them."""
+"""What a scenario sets for the coordinator, in its home, and for the agents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from fleetledger.coordinator.core.rules import AdapterRules, ModelRules, StageRu
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import FILE_NAME, CoordinatorSettings, write_new
-from fleetledger.schemas.values import FleetId
+from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.settings import (
+    AgentDataSettings,
+    AgentSettings,
+    AgentTrainingSettings,
+)
+from fleetledger.device_agent.uncertainty import detection_of
+from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.simulator.engines.rounds import (
     BOUNDS,
     INTAKE,
@@ -20,6 +27,11 @@ from fleetledger.simulator.engines.rounds import (
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.virtual.clock import BEGINNING_NS
 from fleetledger.simulator.virtual.seeds import install_key
+
+_NEVER_SECONDS = 1e9
+"""An assignment makes a device look at its data at once, so that it need not look on its own."""
+_SELDOM_SECONDS = 20.0
+"""Before something is sent again: the virtual network loses nothing."""
 
 FLEET = FleetId("simulation")
 QUIET_SECONDS = 5.0
@@ -76,3 +88,28 @@ def last_moment(home: Path) -> tuple[int, int]:
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         size = ledger.size
         return size, ledger.entry(size - 1).time_ns if size else BEGINNING_NS
+
+
+def rules_of(scenario: Scenario) -> AgentRules:
+    """Return the rules of every agent."""
+    looks = scenario.stages.opened_by == "reports"
+    return AgentRules(
+        scan_seconds=SCAN_SECONDS if looks else _NEVER_SECONDS,
+        heartbeat_seconds=_NEVER_SECONDS,
+        birth_shortest=_SELDOM_SECONDS,
+        message_shortest=_SELDOM_SECONDS,
+        detection=detection_of(scenario.detection),
+        policy=scenario.devices.policy,
+    )
+
+
+def settings_of(scenario: Scenario) -> AgentSettings:
+    """Return the settings of every agent, but for its name."""
+    return AgentSettings(
+        device=DeviceId("device"),
+        fleet=FLEET,
+        data=AgentDataSettings(folder=Path("data")),
+        detection=scenario.detection,
+        policy=scenario.devices.policy,
+        training=AgentTrainingSettings(exemplars=scenario.devices.exemplars),
+    )

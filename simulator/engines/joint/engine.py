@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import resource
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fleetledger.export.package import ModelFacts
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.golden import build_golden
+from fleetledger.export.head import RowsHead
+from fleetledger.export.network import export_network
+from fleetledger.export.network_head import NETWORK_RULES, NetworkHead
+from fleetledger.export.package import ExportedModel, Lineage, ModelFacts, pack_model
+from fleetledger.learning.networks.network import Network
 from fleetledger.methods.training import LocalData
+from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.joint.checkpoints import Checkpoints, JointCheckpoint
-from fleetledger.simulator.engines.joint.export import export_joint, write_model
 from fleetledger.simulator.engines.joint.training import JointTraining, RoundOfAll
-from fleetledger.simulator.engines.network_inputs import inputs_of
+from fleetledger.simulator.engines.network_inputs import frozen_backbone, inputs_of
 from fleetledger.simulator.engines.network_meter import NetworkMeter
 from fleetledger.simulator.engines.rounds import round_rules
 from fleetledger.simulator.plan.fleet_plan import StagePlan
 from fleetledger.simulator.records import DeviceRecord, RoundRecord, StageRecord
-from fleetledger.simulator.scenario.trainer import JOINT, trainer_of
+from fleetledger.simulator.scenario.trainer import JOINT, trainer_of, trains_on_features
 from fleetledger.simulator.virtual.training import TrainerPoolSettings
+
+Arrays = Mapping[str, npt.NDArray[Any]]
 
 _MIB = 1024
 _NOTE = "Joint is no fleet: one machine that holds every image of all stages so far; no bytes."
@@ -168,3 +178,30 @@ class JointEngine:
         )
         model = export_joint(self._prepared, network, arrays, facts)
         return write_model(self._folder / f"exported-{stage.number}", model)
+
+
+def export_joint(
+    prepared: Prepared, network: Network, arrays: Arrays, facts: ModelFacts
+) -> ExportedModel:
+    """Return a trained network as a model; raise `ModelFileError` or `ParityError`."""
+    preprocessing = prepared.preprocessing
+    if not trains_on_features(prepared.scenario):
+        files = export_network(network, arrays, preprocessing)
+        return pack_model(_lineage(files.trunk, preprocessing), facts, RowsHead(files.head))
+    backbone = import_backbone(prepared.backbone, preprocessing)
+    head = NetworkHead(network, arrays, backbone.feature_width)
+    lineage = _lineage(frozen_backbone(backbone), preprocessing)
+    return pack_model(lineage, facts, head, NETWORK_RULES)
+
+
+def write_model(folder: Path, model: ExportedModel) -> Digest:
+    """Write a model's files, and return the digest of its manifest."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for digest, data in model.files.items():
+        (folder / digest).write_bytes(data)
+    (folder / "manifest.json").write_bytes(model.manifest.canonical_bytes())
+    return model.manifest.digest
+
+
+def _lineage(frozen: bytes, preprocessing: AnyPreprocessing) -> Lineage:
+    return Lineage(frozen, build_golden(frozen, preprocessing), preprocessing)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 import numpy as np
 
 from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.engines.mqtt.delivery import deliver, hand_over, prepare
@@ -18,8 +19,9 @@ from fleetledger.simulator.engines.mqtt.settings import keeps_looking
 from fleetledger.simulator.engines.paths import sample_path
 from fleetledger.simulator.engines.presence import delivered
 from fleetledger.simulator.features.interface import Indices
-from fleetledger.simulator.plan.fleet_plan import StagePlan
-from fleetledger.simulator.plan.tests_on_devices import shares_of_test
+from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
+from fleetledger.simulator.plan.partitions import partition_evenly
+from fleetledger.simulator.plan.streams import random_stream
 
 
 class Deliveries:
@@ -69,3 +71,16 @@ class Deliveries:
             prepare_scenes(folder, train, paths)
         else:
             prepare(folder, train, paths)
+
+
+def shares_of_test(plan: FleetPlan, test: SampleSet) -> Mapping[DeviceId, Indices]:
+    """Deal the test images of all planned classes evenly to all devices of a plan.
+
+    Each image is on one device, so their right answers add up to those on the whole test set.
+    Raises `PartitionError` where there are fewer images than devices.
+    """
+    planned = np.isin(test.labels, plan.seen(len(plan.stages)))
+    wanted = np.flatnonzero(planned).astype(np.int64)
+    random = random_stream(plan.seed, "test images")
+    shares = partition_evenly(len(wanted), len(plan.devices), random)
+    return {name: wanted[share] for name, share in zip(plan.devices, shares, strict=True)}

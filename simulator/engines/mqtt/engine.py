@@ -39,10 +39,9 @@ from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.model_folder import write_model
 from fleetledger.simulator.engines.mqtt.deliveries import Deliveries
 from fleetledger.simulator.engines.mqtt.folder import FleetFolder
-from fleetledger.simulator.engines.mqtt.follower import Question
 from fleetledger.simulator.engines.mqtt.homes import admit
 from fleetledger.simulator.engines.mqtt.meter import ProcessMeter, phases
-from fleetledger.simulator.engines.mqtt.programs import LONGEST_DELAY_SECONDS, Programs
+from fleetledger.simulator.engines.mqtt.programs import LONGEST_DELAY_SECONDS, Programs, Question
 from fleetledger.simulator.engines.mqtt.settings import lacks_cuda
 from fleetledger.simulator.engines.mqtt.stage_questions import (
     StageGoal,

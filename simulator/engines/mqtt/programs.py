@@ -5,13 +5,16 @@ Who is stopped and started again goes on where it was, as a device that was swit
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Timer
 from typing import Literal
 
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.program.engine import carry_out_waiting
@@ -26,7 +29,6 @@ from fleetledger.schemas.envelope import PROXY
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.engines.mqtt.folder import FleetFolder
-from fleetledger.simulator.engines.mqtt.follower import Follower
 from fleetledger.simulator.engines.mqtt.homes import (
     carry_out,
     write_agent,
@@ -36,9 +38,13 @@ from fleetledger.simulator.engines.mqtt.homes import (
 from fleetledger.simulator.engines.mqtt.processes import Child, Children, fleetledger_command
 from fleetledger.simulator.engines.mqtt.settings import FLEET, agent_settings, coordinator_settings
 from fleetledger.simulator.engines.rounds import first_lineage
-from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.errors import EngineError, WaitedTooLongError
 from fleetledger.simulator.plan.fleet_plan import StagePlan
 from fleetledger.transport.brokers import start_child_broker
+
+POLL_SECONDS = 0.05
+Question = Callable[[State], str | None]
+"""Returns what is still awaited, or None."""
 
 COORDINATOR = "coordinator"
 TOKEN_HOURS = 1.0
@@ -167,3 +173,45 @@ class Programs:
 def _preferred(prepared: Prepared) -> Literal["mosquitto", "amqtt"] | None:
     broker = prepared.scenario.engine.broker
     return None if broker == "auto" else broker
+
+
+@dataclass
+class Follower:
+    """Reads a ledger that another process writes."""
+
+    ledger: LedgerReader
+    children: Children
+    show: Callable[[str], None]
+    """Is told what is awaited, whenever that is something else."""
+    state: State = field(init=False)
+    """What was taken in."""
+
+    def __post_init__(self) -> None:
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Take in the entries that are new."""
+        self.state = state_of(self.ledger)
+
+    def wait(self, question: Question, seconds: float, label: str) -> None:
+        """Follow the ledger until `question` is answered with None.
+
+        Raises `WaitedTooLongError` after `seconds`, with what was awaited and the ends of the
+        logs, and `ProcessDiedError` when a program ends meanwhile.
+        """
+        end, shown = time.monotonic() + seconds, ""
+        while True:
+            self.catch_up()
+            awaited = question(self.state)
+            if awaited is None:
+                return
+            if awaited != shown:
+                self.show(f"{label}: waiting for {awaited}")
+                shown = awaited
+            self.children.check()
+            if time.monotonic() > end:
+                raise WaitedTooLongError(
+                    f"{label}: waited {seconds:g} seconds for {awaited}; "
+                    f"the ends of the logs:\n{self.children.tails()}"
+                )
+            time.sleep(POLL_SECONDS)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.segmentation.samples import SegmentedSamples
@@ -14,7 +17,6 @@ from fleetledger.simulator.plan.groups import excluded_devices, group_devices
 from fleetledger.simulator.plan.plan_maker import device_stages
 from fleetledger.simulator.plan.presence import draw_presence
 from fleetledger.simulator.plan.roster import Roster
-from fleetledger.simulator.plan.segmentation.deal import deal_pictures
 from fleetledger.simulator.plan.segmentation.overlapped import (
     Indices,
     Presence,
@@ -22,10 +24,11 @@ from fleetledger.simulator.plan.segmentation.overlapped import (
     pictures_with,
     without_later,
 )
+from fleetledger.simulator.plan.shares import part_of
 from fleetledger.simulator.plan.stage_notes import describe_excluded, describe_offline
 from fleetledger.simulator.plan.stages import Stages, divide_classes
 from fleetledger.simulator.plan.streams import random_stream
-from fleetledger.simulator.scenario.sections import DeviceSettings, StageSettings
+from fleetledger.simulator.scenario.sections import DeviceSettings, PartitionSettings, StageSettings
 
 
 @dataclass(frozen=True)
@@ -145,3 +148,30 @@ def _check_first_stage(first: StagePlan, planner: _Planner) -> None:
             "device is offline in stage 1, so there can be no first model; give a smaller dropout "
             "or another seed"
         )
+
+
+def deal_pictures(
+    presence: Presence,
+    labels: Sequence[int],
+    devices: int,
+    settings: PartitionSettings,
+    random: np.random.Generator,
+) -> list[Indices]:
+    """Return the pictures of every device, ascending.
+
+    A device draws `class_share` of the classes in `labels` and `image_share` of the pictures with
+    them; both are rounded down, but never below one. Every class must have a picture.
+    """
+    return [_draw(presence, np.array(labels), settings, random) for _ in range(devices)]
+
+
+def _draw(
+    presence: Presence,
+    labels: NDArray[np.int64],
+    settings: PartitionSettings,
+    random: np.random.Generator,
+) -> Indices:
+    drawn = random.permutation(labels)[: max(1, part_of(settings.class_share, len(labels)))]
+    pictures = pictures_with(presence, drawn.tolist())
+    number = max(1, part_of(settings.image_share, len(pictures)))
+    return np.sort(random.permutation(pictures)[:number])

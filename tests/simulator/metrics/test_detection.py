@@ -1,7 +1,7 @@
 """Delays, misses and false alarms, on a stage made by hand."""
 
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.metrics.detection import detect
+from fleetledger.simulator.metrics.stage_measurement import detect
 from fleetledger.simulator.records import DeviceRecord, StageRecord, TransitionRecord
 from tests.simulator.fake_run import Shape, fake_seed
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fleetledger.simulator.metrics.devices import device_accuracy
+from fleetledger.simulator.metrics.stage_measurement import device_accuracy
 
 
 def test_each_class_weighs_as_much_as_the_device_has_of_it():

@@ -5,7 +5,7 @@ import pytest
 
 from fleetledger.schemas.values import ClassName, DeviceId
 from fleetledger.simulator.errors import MetricsError
-from fleetledger.simulator.metrics.distribution import distribution
+from fleetledger.simulator.metrics.measurement import distribution
 from fleetledger.simulator.metrics.plan_counts import PlanCounts
 
 NAMES = tuple(ClassName(name) for name in ("apple", "pear", "plum"))

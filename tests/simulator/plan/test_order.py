@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fleetledger.simulator.errors import PlanError
-from fleetledger.simulator.plan.order import order_classes
+from fleetledger.simulator.plan.stages import order_classes
 
 
 def test_as_is_keeps_the_data_sets_order():

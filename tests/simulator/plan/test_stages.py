@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetledger.simulator.errors import PlanError
-from fleetledger.simulator.plan.order import order_classes
-from fleetledger.simulator.plan.stages import describe_unequal, divide_classes
+from fleetledger.simulator.plan.stages import describe_unequal, divide_classes, order_classes
 from fleetledger.simulator.scenario.sections import StageSettings
 from tests.simulator.plan.making import names
 

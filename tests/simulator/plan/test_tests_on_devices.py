@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fleetledger.simulator.plan.tests_on_devices import shares_of_test
+from fleetledger.simulator.engines.mqtt.deliveries import shares_of_test
 from tests.simulator.plan.making import make_split, plan
 
 # Images to learn from stand for those to be asked about.

@@ -14,8 +14,7 @@ from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.errors import RunError
-from fleetledger.simulator.run.evaluation import predict
-from fleetledger.simulator.run.model_copy import copy_model
+from fleetledger.simulator.run.evaluation import copy_model, predict
 
 PREPROCESSING = Preprocessing(
     mode="L", size=(2, 2), mean=(0.0,), deviation=(1.0,), input_name="image"

@@ -8,9 +8,8 @@ from rich.console import Console
 
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.records import StageRecord
-from fleetledger.simulator.run import card_memory
-from fleetledger.simulator.run.card_memory import CardMemory, card_of
-from fleetledger.simulator.run.expectation import Expectation, about
+from fleetledger.simulator.run import expectation
+from fleetledger.simulator.run.expectation import CardMemory, Expectation, about, card_of
 from fleetledger.simulator.run.progress import Screen
 from fleetledger.simulator.run.runs import resume_run, run_scenario
 from fleetledger.simulator.scenario.model import Scenario
@@ -52,9 +51,9 @@ def test_what_of_a_gpu_is_free_is_said_at_the_start() -> None:
 
 
 def test_no_gpu_is_asked_where_none_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(card_memory, "torch_has_cuda", lambda: False)
+    monkeypatch.setattr(expectation, "torch_has_cuda", lambda: False)
     assert card_of(Scenario.model_validate(DIGITS)) is None
-    monkeypatch.setattr(card_memory, "torch_has_cuda", lambda: True)
+    monkeypatch.setattr(expectation, "torch_has_cuda", lambda: True)
     for engine in ({"kind": "mqtt"}, {"device": "cpu"}):
         assert card_of(Scenario.model_validate(DIGITS | {"engine": engine})) is None
 

@@ -7,18 +7,18 @@ import pytest
 from fleetledger.methods.descriptor import LEARN, Descriptor
 from fleetledger.schemas.pip_command import pip_install
 from fleetledger.simulator.errors import RunError
-from fleetledger.simulator.run import needs
+from fleetledger.simulator.run import runs
 
 
 def test_what_is_installed_needs_nothing():
-    needs.check_method_runs("stsa")
+    runs.check_method_runs("stsa")
 
 
 def test_a_missing_package_is_told_with_its_extra(monkeypatch):
     descriptor = Descriptor(
         "lga", "LGA", "a paper", ("weights",), {LEARN: frozenset({"numpy", "torch"})}
     )
-    monkeypatch.setattr(needs, "descriptor", lambda _: descriptor)
-    monkeypatch.setattr(needs, "find_spec", lambda name: None if name == "torch" else object())
+    monkeypatch.setattr(runs, "descriptor", lambda _: descriptor)
+    monkeypatch.setattr(runs, "find_spec", lambda name: None if name == "torch" else object())
     with pytest.raises(RunError, match=re.escape(f"'lga' needs torch: {pip_install('train')}")):
-        needs.check_method_runs("lga")
+        runs.check_method_runs("lga")

@@ -1,6 +1,6 @@
 """How long the rest of a run takes by its pace, against numbers made up by hand."""
 
-from fleetledger.simulator.run.pace import Pace
+from fleetledger.simulator.run.expectation import Pace
 from fleetledger.simulator.scenario.model import Scenario
 
 

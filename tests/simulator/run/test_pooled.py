@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
-from fleetledger.simulator.run import pooled
-from fleetledger.simulator.run.pooled import PooledReference
+from fleetledger.simulator.run import sample_evaluation
+from fleetledger.simulator.run.sample_evaluation import PooledReference
 
 RIDGE = 3.0
 random = np.random.default_rng(5)
@@ -53,7 +53,7 @@ def slow_accuracy(number: int) -> float:
 
 @pytest.mark.parametrize("at_once", [1024, 5])
 def test_every_dealt_image_counts_as_often_as_it_was_dealt(at_once: int, monkeypatch):
-    monkeypatch.setattr(pooled, "_AT_ONCE", at_once)
+    monkeypatch.setattr(sample_evaluation, "_AT_ONCE", at_once)
     reference = PooledReference(plan(), Features(), lambda *_sums: RIDGE)
     assert reference.accuracy(1, LABELS, TEST_LABELS) == slow_accuracy(1)
     assert reference.accuracy(2, LABELS, TEST_LABELS) == slow_accuracy(2)

@@ -22,10 +22,10 @@ from fleetledger.simulator.metrics.plan_counts import PlanCounts
 from fleetledger.simulator.metrics.results import summarise
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.report.pictures.scenes import scenes_picture
-from fleetledger.simulator.run import dense_model
-from fleetledger.simulator.run.dense_model import DenseModel
+from fleetledger.simulator.run import scene_evaluation
 from fleetledger.simulator.run.folder import SeedFolder
 from fleetledger.simulator.run.progress import Screen
+from fleetledger.simulator.run.scene_evaluation import DenseModel
 from fleetledger.simulator.run.seed_run import run_seed
 from fleetledger.simulator.shown_scenes import ShownScenes, choose_scenes
 from tests.simulator.run.dense_engine import (
@@ -137,7 +137,7 @@ def test_what_was_kept_makes_a_report(done, tmp_path: Path):
 
 def test_a_run_of_the_model_has_no_more_scores_than_memory_is_given(done, tmp_path, monkeypatch):
     prepared, _, answers, _ = done
-    monkeypatch.setattr(dense_model, "_MOST_SCORES", 3 * 20 * 26 * 2)
+    monkeypatch.setattr(scene_evaluation, "_MOST_SCORES", 3 * 20 * 26 * 2)
     records, small, _ = run(prepared, tmp_path / "seed-3")
     assert [record.inference.batch for record in records] == [2, 1]
     assert np.array_equal(small.confusion, answers.confusion)

@@ -16,9 +16,14 @@ from fleetledger.learning.numerics.blas import numpy_on_one_thread
 from fleetledger.methods.registry import training_device
 from fleetledger.schemas.presence import Birth, Death
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.engines.inprocess.agents import rules_of, settings_of
 from fleetledger.simulator.engines.inprocess.features import LineageFeatures
-from fleetledger.simulator.engines.inprocess.home import FLEET, last_moment, make_home
+from fleetledger.simulator.engines.inprocess.home import (
+    FLEET,
+    last_moment,
+    make_home,
+    rules_of,
+    settings_of,
+)
 from fleetledger.simulator.engines.inprocess.light.answer_hasher import AnswerHasher
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
 from fleetledger.simulator.engines.inprocess.light.context import (

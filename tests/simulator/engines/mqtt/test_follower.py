@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fleetledger.coordinator.core.state import State
-from fleetledger.simulator.engines.mqtt.follower import Follower
 from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.simulator.engines.mqtt.programs import Follower
 from fleetledger.simulator.errors import ProcessDiedError, WaitedTooLongError
 from tests.simulator.engines.hand_made import HandMadeLedger
 

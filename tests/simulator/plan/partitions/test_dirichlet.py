@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleetledger.simulator.errors import PartitionError
-from fleetledger.simulator.plan.partitions import partition_by_dirichlet
-from fleetledger.simulator.plan.partitions.dirichlet import _cuts
+from fleetledger.simulator.plan.partitions import _cuts, partition_by_dirichlet
 from fleetledger.simulator.scenario.sections import PartitionSettings
 from tests.simulator.plan.partitions.making import (
     assert_every_sample_once,
@@ -158,13 +157,13 @@ def test_a_vanishing_beta_deals_every_sample_too():
 
 
 def test_a_skew_that_always_leaves_a_device_empty_is_refused(monkeypatch):
-    monkeypatch.setattr("fleetledger.simulator.plan.partitions.dirichlet.MAX_DRAWS", 20)
+    monkeypatch.setattr("fleetledger.simulator.plan.partitions.MAX_DRAWS", 20)
     with pytest.raises(PartitionError, match="larger beta"):
         deal(make_labels([40]), 4, 1e-6)
 
 
 def test_a_thousand_devices_may_stay_without_images_where_that_is_allowed(monkeypatch):
-    monkeypatch.setattr("fleetledger.simulator.plan.partitions.dirichlet.MAX_DRAWS", 20)
+    monkeypatch.setattr("fleetledger.simulator.plan.partitions.MAX_DRAWS", 20)
     labels = make_labels([500] * 10)
     with pytest.raises(PartitionError, match="least_images = 0"):
         deal(labels, 1000, 0.5)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fleetledger.simulator.plan.segmentation.deal import deal_pictures
 from fleetledger.simulator.plan.segmentation.overlapped import pictures_with
+from fleetledger.simulator.plan.segmentation.plan_maker import deal_pictures
 from fleetledger.simulator.scenario.sections import PartitionSettings
 
 PRESENCE = np.random.default_rng(0).random((500, 12)) < 0.15

@@ -1,0 +1,222 @@
+"""How samples are dealt to devices: pure functions of labels and random numbers.
+
+A rule gives one ascending array of positions per device. The same random stream gives the same
+partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetledger.schemas.count_words import count_of
+from fleetledger.simulator.errors import PartitionError
+from fleetledger.simulator.plan.shares import part_of
+from fleetledger.simulator.scenario.sections import PartitionSettings
+
+Indices = NDArray[np.int64]
+Rule = Callable[[Indices, int, PartitionSettings, np.random.Generator], list[Indices]]
+MAX_DRAWS = 10_000
+"""Attempts after which a skewed partition is given up: the skew leaves some device too little."""
+
+
+def partition_evenly(samples: int, devices: int, random: np.random.Generator) -> list[Indices]:
+    """Deal `samples` at random; device sizes differ by at most one.
+
+    Raises `PartitionError` when there are fewer samples than devices.
+    """
+    check_enough(samples, devices, devices)
+    return [np.sort(part) for part in np.array_split(random.permutation(samples), devices)]
+
+
+def partition_by_owner(owners: Indices, devices: Sequence[int]) -> list[Indices]:
+    """Return the samples of every device, ascending; a device may have none.
+
+    `owners` (N,) has the owner of each sample; `devices` the owner that each device is. Samples of
+    other owners are left out.
+    """
+    return [np.flatnonzero(owners == owner).astype(np.int64) for owner in devices]
+
+
+def partition_iid(
+    labels: Indices,
+    devices: int,
+    settings: PartitionSettings,
+    random: np.random.Generator,
+) -> list[Indices]:
+    """Deal every class evenly: the equal random split of DCID, and LANDER's for IID data.
+
+    The samples, shuffled and then sorted by class, are dealt like cards to the devices in a random
+    order. So the devices' numbers of samples of a class differ by at most one, and their totals
+    too. Raises `PartitionError` when there are fewer samples than devices.
+    """
+    check_enough(len(labels), devices, devices)
+    shuffled = random.permutation(len(labels))
+    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    turns = random.permutation(devices)
+    parts: list[Indices] = [np.empty(0, np.int64)] * devices
+    for turn, device in enumerate(turns):
+        parts[device] = np.sort(by_class[turn::devices])
+    return parts
+
+
+def partition_by_one_class(
+    labels: Indices,
+    devices: int,
+    settings: PartitionSettings,
+    random: np.random.Generator,
+) -> list[Indices]:
+    """Give every device one class, and every class to as many devices as any other, or one less.
+
+    `labels` is (N,). The devices of a class share its samples evenly at random. Raises
+    `PartitionError` when there are fewer devices than classes, whose samples would be lost, or a
+    class has fewer samples than devices.
+    """
+    classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    if devices < len(classes):
+        raise PartitionError(
+            f"devices: {devices} of one class each cannot hold "
+            f"{count_of(len(classes), 'class', 'classes')}; give at least "
+            f"{count_of(len(classes), 'device')}, or fewer classes a stage"
+        )
+    places = random.permutation(devices)
+    parts: list[Indices] = [np.empty(0, np.int64)] * devices
+    for position, members in enumerate(classes):
+        holders = places[position :: len(classes)]
+        _check_class(len(members), len(holders))
+        pieces = np.array_split(random.permutation(members), len(holders))
+        for holder, piece in zip(holders, pieces, strict=True):
+            parts[holder] = np.sort(piece)
+    return parts
+
+
+def _check_class(samples: int, holders: int) -> None:
+    if samples < holders:
+        raise PartitionError(
+            f"devices: a class of {count_of(samples, 'sample')} falls to "
+            f"{count_of(holders, 'device')}; give fewer devices, or more classes a stage"
+        )
+
+
+def partition_by_class_share(
+    labels: Indices, devices: int, settings: PartitionSettings, random: np.random.Generator
+) -> list[Indices]:
+    """Let every device draw `class_share` of the classes, and `image_share` of their images.
+
+    `labels` is (N,). Both shares are rounded down, but never below one: LGA's int(0.6 * classes)
+    with all images of each, FBL's 0.5 of the classes with 60 % of their images. Devices draw for
+    themselves, so several may hold one image, and an image whose class nobody drew, or which
+    nobody drew, is left out of the stage, as in the program of LGA.
+    """
+    classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    return [_drawn(classes, settings, random) for _ in range(devices)]
+
+
+def _drawn(
+    classes: list[Indices], settings: PartitionSettings, random: np.random.Generator
+) -> Indices:
+    """Return what one device holds, ascending."""
+    number = max(1, part_of(settings.class_share, len(classes)))
+    drawn = random.permutation(len(classes))[:number]
+    return np.sort(np.concatenate([_images(classes[c], settings, random) for c in drawn]))
+
+
+def _images(members: Indices, settings: PartitionSettings, random: np.random.Generator) -> Indices:
+    number = max(1, part_of(settings.image_share, len(members)))
+    return random.permutation(members)[:number]
+
+
+def partition_by_dirichlet(
+    labels: Indices, devices: int, settings: PartitionSettings, random: np.random.Generator
+) -> list[Indices]:
+    """Deal samples so that each class is spread by shares drawn from Dirichlet(beta, ..., beta).
+
+    `labels` is (N,). For each class, in ascending order, shares are drawn and the shuffled class
+    is cut accordingly; all is drawn again until every device has `least_images` samples. With
+    `full_devices_get_none` devices that hold N/K samples or more get none of the class and the
+    others share it: the routine of the STSA and LANDER programs. Without it, this is the
+    Dirichlet(alpha p) of DCID with p uniform, where alpha is `beta` times the number of devices.
+
+    Raises `PartitionError` when there are too few samples, or no draw gives every device enough.
+    """
+    check_enough(len(labels), max(1, settings.least_images) * devices, devices)
+    classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    for _ in range(MAX_DRAWS):
+        shuffled, cuts, held = _draw(classes, devices, settings, random)
+        if held.min() >= settings.least_images:
+            return _cut(shuffled, cuts, devices)
+    raise PartitionError(
+        f"beta: {MAX_DRAWS} draws with {settings.beta} all left one of "
+        f"{count_of(devices, 'device')} with less than {settings.least_images} of "
+        f"{count_of(len(labels), 'sample')}; give a larger beta, fewer devices, or least_images = 0"
+    )
+
+
+def _draw(
+    classes: list[Indices],
+    devices: int,
+    settings: PartitionSettings,
+    random: np.random.Generator,
+) -> tuple[list[Indices], list[Indices], Indices]:
+    """Return the shuffled samples of every class, where to cut them, and what each device holds."""
+    fair_share = sum(map(len, classes)) / devices
+    held = np.zeros(devices, np.int64)
+    shuffled, cuts = [], []
+    for members in classes:
+        shuffled.append(random.permutation(members))
+        full = (held >= fair_share) & settings.full_devices_get_none
+        cuts.append(_cuts(_shares(full, settings.beta, random), len(members)))
+        held += np.diff(cuts[-1], prepend=0, append=len(members))
+    return shuffled, cuts, held
+
+
+def _shares(
+    full: NDArray[np.bool_], beta: float, random: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return shares in proportion, zero for full devices.
+
+    Before the last sample is dealt some device is below the fair share, but with a tiny `beta`
+    its share may have come out as zero; then the open devices share evenly.
+    """
+    shares: NDArray[np.float64] = random.dirichlet(np.full(len(full), beta))
+    shares[full] = 0.0
+    if not shares.sum() > 0:
+        shares = (~full).astype(np.float64)
+    return shares
+
+
+def _cuts(shares: NDArray[np.float64], samples: int) -> Indices:
+    """Return where to cut `samples` items into consecutive pieces of the given shares.
+
+    Dividing by the last sum makes it exactly one: else rounding could leave a sample to a full
+    device at the end.
+    """
+    sums = np.cumsum(shares)
+    cuts: Indices = (sums[:-1] / sums[-1] * samples).astype(np.int64)
+    return cuts
+
+
+def _cut(shuffled: list[Indices], cuts: list[Indices], devices: int) -> list[Indices]:
+    """Return the samples of every device, ascending."""
+    pieces = [np.split(members, at) for members, at in zip(shuffled, cuts, strict=True)]
+    return [np.sort(np.concatenate([piece[k] for piece in pieces])) for k in range(devices)]
+
+
+def check_enough(samples: int, least: int, devices: int) -> None:
+    """Raise `PartitionError` unless there are devices, and at least `least` samples for them."""
+    if devices < 1 or samples < least:
+        raise PartitionError(
+            f"devices: {devices} cannot share {count_of(samples, 'sample')} with at least "
+            f"{least // devices if devices else 1} each; give fewer devices or more samples"
+        )
+
+
+RULES_BY_CLASS: dict[str, Rule] = {
+    "iid": partition_iid,
+    "dirichlet": partition_by_dirichlet,
+    "class-share": partition_by_class_share,
+    "one-class": partition_by_one_class,
+}
+"""The rules that look at labels (N,), the number of devices, settings and random numbers."""
