@@ -45,7 +45,7 @@ CEILINGS: dict[str, Room] = {
     "learning": Room(16550, 8.0, 9.6, 25, 207),
     "methods": Room(15650, 11.8, 15.3, 33, 129),
     "schemas": Room(8700, 7.8, 10.8, 15, 100),
-    "simulator": Room(30700, 13.0, 15.0, 75, 502),
+    "simulator": Room(29950, 12.4, 14.5, 56, 486),
     "transport": Room(6800, 8.6, 10.0, 7, 88),
 }
 

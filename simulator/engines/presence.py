@@ -37,7 +37,7 @@ def online(scenario: Scenario, stage: StagePlan, seed: int) -> tuple[DeviceId, .
 
 def opens_by_itself(scenario: Scenario, stage: StagePlan) -> bool:
     """Return whether a stage is opened by what devices report, rather than by the operator."""
-    return scenario.stages.opened_by == "reports" and stage.number > 1
+    return scenario.stages.by_reports and stage.number > 1
 
 
 def needed_names(

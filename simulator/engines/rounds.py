@@ -9,7 +9,13 @@ from typing import Any
 from safetensors.numpy import save_file
 
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.core.rules import BoundRules, IntakeRules, RolloutRules, RoundRules
+from fleetledger.coordinator.core.rules import (
+    BoundRules,
+    IntakeRules,
+    RolloutRules,
+    RoundRules,
+    StageRules,
+)
 from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.models.first_files import FirstFiles
 from fleetledger.coordinator.models.networks import prepare_network
@@ -63,6 +69,31 @@ def method_settings(scenario: Scenario, seed: int) -> dict[str, Any]:
     return {
         "method": MethodSection(name=method.name, settings=method.settings),
         "first_stage": FirstStageSection(name=trainer.method, settings=settings),
+    }
+
+
+def coordinator_rules(
+    scenario: Scenario, seed: int, *, quiet_seconds: float, settle_seconds: float
+) -> dict[str, Any]:
+    """Return the sections of a coordinator's settings that are the same under every engine.
+
+    The seconds are those without a further answer, and without a further report.
+    """
+    engine = scenario.engine
+    return {
+        **method_settings(scenario, seed),
+        "rounds": round_rules(scenario, seed),
+        "intake": INTAKE,
+        "bounds": BOUNDS,
+        "rollouts": ROLLOUTS,
+        "stages": StageRules(
+            quorum=engine.quorum,
+            quiet_seconds=quiet_seconds,
+            deadline_seconds=engine.deadline_seconds + rounds_seconds(scenario),
+            open="reports" if scenario.stages.by_reports else "operator",
+            reports_quorum=1,
+            settle_seconds=settle_seconds,
+        ),
     }
 
 

@@ -131,6 +131,11 @@ class StageSettings(Strict):
     opens the first, and what devices report as new opens the others."""
 
     @property
+    def by_reports(self) -> bool:
+        """Return whether what devices report opens stages."""
+        return self.opened_by == "reports"
+
+    @property
     def total(self) -> int:
         """T, however the stages are told."""
         if self.lists:

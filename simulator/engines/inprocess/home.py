@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleetledger.coordinator.core.rules import AdapterRules, ModelRules, StageRules
+from fleetledger.coordinator.core.rules import AdapterRules, ModelRules
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import FILE_NAME, CoordinatorSettings, write_new
@@ -16,14 +16,7 @@ from fleetledger.device_agent.settings import (
 )
 from fleetledger.device_agent.uncertainty import detection_of
 from fleetledger.schemas.values import DeviceId, FleetId
-from fleetledger.simulator.engines.rounds import (
-    BOUNDS,
-    INTAKE,
-    ROLLOUTS,
-    method_settings,
-    round_rules,
-    rounds_seconds,
-)
+from fleetledger.simulator.engines.rounds import coordinator_rules
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.virtual.clock import BEGINNING_NS
 from fleetledger.simulator.virtual.seeds import install_key
@@ -51,23 +44,13 @@ def make_home(home: Path, scenario: Scenario, seed: int) -> None:
 
 def coordinator_settings(scenario: Scenario, seed: int) -> CoordinatorSettings:
     """Return the settings of a coordinator that makes one model per stage."""
-    engine = scenario.engine
+    rules = coordinator_rules(
+        scenario, seed, quiet_seconds=QUIET_SECONDS, settle_seconds=SETTLE_SECONDS
+    )
     return CoordinatorSettings(
         fleet=FLEET,
-        **method_settings(scenario, seed),
-        rounds=round_rules(scenario, seed),
+        **rules,
         adapter=_adapter_rules(scenario),
-        intake=INTAKE,
-        bounds=BOUNDS,
-        rollouts=ROLLOUTS,
-        stages=StageRules(
-            quorum=engine.quorum,
-            quiet_seconds=QUIET_SECONDS,
-            deadline_seconds=engine.deadline_seconds + rounds_seconds(scenario),
-            open="reports" if scenario.stages.opened_by == "reports" else "operator",
-            reports_quorum=1,
-            settle_seconds=SETTLE_SECONDS,
-        ),
         # Only closing a stage solves: what comes later counts with the next stage's model.
         models=ModelRules(solve_every_seconds=1e9),
     )
@@ -92,9 +75,8 @@ def last_moment(home: Path) -> tuple[int, int]:
 
 def rules_of(scenario: Scenario) -> AgentRules:
     """Return the rules of every agent."""
-    looks = scenario.stages.opened_by == "reports"
     return AgentRules(
-        scan_seconds=SCAN_SECONDS if looks else _NEVER_SECONDS,
+        scan_seconds=SCAN_SECONDS if scenario.stages.by_reports else _NEVER_SECONDS,
         heartbeat_seconds=_NEVER_SECONDS,
         birth_shortest=_SELDOM_SECONDS,
         message_shortest=_SELDOM_SECONDS,

@@ -15,7 +15,6 @@ from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.engines.mqtt.delivery import deliver, hand_over, prepare
 from fleetledger.simulator.engines.mqtt.folder import FleetFolder
 from fleetledger.simulator.engines.mqtt.scene_delivery import prepare_scenes
-from fleetledger.simulator.engines.mqtt.settings import keeps_looking
 from fleetledger.simulator.engines.paths import sample_path
 from fleetledger.simulator.engines.presence import delivered
 from fleetledger.simulator.features.interface import Indices
@@ -32,7 +31,7 @@ class Deliveries:
         self._train = prepared.split.train
         self._folder = folder
         self._test = prepared.split.test
-        self._watched = keeps_looking(prepared.scenario)
+        self._watched = prepared.scenario.stages.by_reports
         on_devices = prepared.scenario.evaluation.on_devices
         self._asked = shares_of_test(prepared.plan, self._test) if on_devices else {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleetledger.coordinator.core.rules import ModelRules, StageRules
+from fleetledger.coordinator.core.rules import ModelRules
 from fleetledger.coordinator.settings import CoordinatorSettings, SecuritySettings
 from fleetledger.device_agent.settings import (
     AgentDataSettings,
@@ -16,14 +16,7 @@ from fleetledger.device_agent.settings import (
 from fleetledger.schemas.onnx_runtime import onnx_runtime
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.simulator.engines.mqtt.homes import agent_broker, coordinator_broker
-from fleetledger.simulator.engines.rounds import (
-    BOUNDS,
-    INTAKE,
-    ROLLOUTS,
-    method_settings,
-    round_rules,
-    rounds_seconds,
-)
+from fleetledger.simulator.engines.rounds import coordinator_rules
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.sections import TEXTS
 from fleetledger.transport.brokers import Broker
@@ -38,29 +31,22 @@ REPORTS_SETTLE_SECONDS = 5.0
 """Without a further report, before a stage opens by itself; new folders come within one scan."""
 SCAN_SECONDS = 0.5
 SELDOM_SECONDS = 3600.0
-"""Between scans of agents that need to look only when a stage is opened, which they do at once."""
+"""Between scans of agents that need not notice what is new between stages: they look when one is
+opened. Whatever the machine is busy with, they find all of a delivery and count it in its stage."""
 _CUDA, _CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 
 
 def coordinator_settings(scenario: Scenario, seed: int, broker: Broker) -> CoordinatorSettings:
     """Return the coordinator's settings; `seed` is that of the run."""
+    rules = coordinator_rules(
+        scenario, seed, quiet_seconds=QUIET_SECONDS, settle_seconds=REPORTS_SETTLE_SECONDS
+    )
+    # Its rounds are measured from outside, at another pace than they come.
+    rules["rounds"] = rules["rounds"].model_copy(update={"keep_weights": "all"})
     return CoordinatorSettings(
         fleet=FLEET,
         broker=coordinator_broker(broker),
-        **method_settings(scenario, seed),
-        # Its rounds are measured from outside, at another pace than they come.
-        rounds=round_rules(scenario, seed).model_copy(update={"keep_weights": "all"}),
-        intake=INTAKE,
-        bounds=BOUNDS,
-        rollouts=ROLLOUTS,
-        stages=StageRules(
-            quorum=scenario.engine.quorum,
-            quiet_seconds=QUIET_SECONDS,
-            deadline_seconds=scenario.engine.deadline_seconds + rounds_seconds(scenario),
-            open="reports" if keeps_looking(scenario) else "operator",
-            reports_quorum=1,
-            settle_seconds=REPORTS_SETTLE_SECONDS,
-        ),
+        **rules,
         models=ModelRules(automatic=True, solve_every_seconds=SOLVE_EVERY_SECONDS),
         security=SecuritySettings(require_keys=scenario.engine.keys),
     )
@@ -75,7 +61,7 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
         data=AgentDataSettings(
             folder=Path("data"),
             evaluation_folder=TEST_FOLDER if scenario.evaluation.on_devices else None,
-            scan_seconds=SCAN_SECONDS if keeps_looking(scenario) else SELDOM_SECONDS,
+            scan_seconds=SCAN_SECONDS if scenario.stages.by_reports else SELDOM_SECONDS,
             longest_pause_seconds=0,
             samples=_samples(scenario),
         ),
@@ -89,15 +75,6 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
         ),
         policy=scenario.devices.policy,
     )
-
-
-def keeps_looking(scenario: Scenario) -> bool:
-    """Whether agents are to notice what is new between the stages.
-
-    Where they need not, they look when a stage is opened. So whatever the machine is busy with,
-    they find all of a delivery, and count it in its stage.
-    """
-    return scenario.stages.opened_by == "reports"
 
 
 def lacks_cuda(scenario: Scenario) -> bool:

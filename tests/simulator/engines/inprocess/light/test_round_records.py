@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from fleetledger.simulator.engines.round_log import RoundLog
 from fleetledger.simulator.records import RoundRecord
