@@ -28,7 +28,8 @@ from fleetledger.simulator.run.evaluation import ExportedFeatures, predict, read
 from fleetledger.simulator.run.folder import SeedFolder
 from fleetledger.simulator.scenario.trainer import trains_on_features, trains_on_pictures
 
-RidgeRule = Callable[[Floats, Floats, Indices], float]
+Doubles = NDArray[np.float64]
+RidgeRule = Callable[[Doubles, Doubles, Indices], float]
 """The ridge for G (M x M), P (M x C) and the samples of each class (C,)."""
 _AT_ONCE = 1024
 """Samples whose features are in memory at a time."""
@@ -145,8 +146,8 @@ class PooledReference:
         self._counts = np.zeros(len(plan.class_names), np.int64)
         self._summed = 0
         """Stages in the sums."""
-        self._gram: Floats | None = None
-        self._correlation: Floats | None = None
+        self._gram: Doubles | None = None
+        self._correlation: Doubles | None = None
 
     def accuracy(self, stage: int, train: Indices, test: Indices) -> float:
         """Return the accuracy (0 to 1) on the test samples of all classes seen by `stage`.
@@ -179,14 +180,14 @@ class PooledReference:
             self._gram += weighted.T @ h
             self._correlation += weighted.T @ np.eye(classes)[labels[chunk]]
 
-    def _solve(self, seen: Indices) -> Floats:
+    def _solve(self, seen: Indices) -> Doubles:
         """Return W (M, C), a column for each class of `seen`; equation (7)."""
         assert self._gram is not None
         assert self._correlation is not None
         correlation = self._correlation[:, seen]
         ridge = self._ridge(self._gram, correlation, self._counts[seen])
         regularised = self._gram + ridge * np.eye(len(self._gram))
-        solved: Floats = np.linalg.solve(regularised, correlation).astype(np.float64)
+        solved: Doubles = np.linalg.solve(regularised, correlation).astype(np.float64)
         return solved
 
 

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.errors import CommandError, OperatorTimeoutError
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.program.command_client import carried_out
@@ -201,7 +201,11 @@ class MqttEngine:
 
     def _command(self, command: Command) -> None:
         """Have the coordinator that runs carry out a command."""
-        carried_out(self._folder.coordinator, command, alone=False)
+        try:
+            carried_out(self._folder.coordinator, command, alone=False)
+        except OperatorTimeoutError:
+            self._programs.children.check()  # it tells why nobody answers
+            raise
 
     def _notes(self, stage: StagePlan, *, gone_on_with: bool) -> Iterator[str]:
         yield (

@@ -203,12 +203,12 @@ class Follower:
         while True:
             self.catch_up()
             awaited = question(self.state)
+            self.children.check()
             if awaited is None:
                 return
             if awaited != shown:
                 self.show(f"{label}: waiting for {awaited}")
                 shown = awaited
-            self.children.check()
             if time.monotonic() > end:
                 raise WaitedTooLongError(
                     f"{label}: waited {seconds:g} seconds for {awaited}; "
