@@ -128,6 +128,7 @@ def test_a_blob_store_that_does_not_sync_what_it_takes_over_is_found(
     )
 
 
+@pytest.mark.nightly
 def test_a_blob_store_whose_names_are_not_durable_is_found(
     mutant: Callable[..., None], trials: Trials
 ) -> None:

@@ -11,7 +11,13 @@ from tests.chaos.runs import run_undisturbed
 from tests.simulator.engines.inprocess.small import fleet_of, learn_all
 
 
-@pytest.mark.parametrize("form", ["exact", "compact", "estimated"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "exact",
+        *(pytest.param(form, marks=pytest.mark.nightly) for form in ("compact", "estimated")),
+    ],
+)
 def test_real_pictures_and_networks_give_the_engine_s_aggregate_and_head(
     tmp_path: Path, form: str
 ) -> None:

@@ -70,6 +70,7 @@ def test_its_own_tests_and_those_of_all_kinds_pass(root: Path) -> None:
     run(root, "pytest", "-p", "no:cacheprovider", *(f"tests/coordinator/{name}" for name in files))
 
 
+@pytest.mark.nightly
 def test_the_rules_of_the_house_hold_for_it(followed: tuple[Path, list[str]]) -> None:
     root, files = followed
     rules = "imports or docstring"

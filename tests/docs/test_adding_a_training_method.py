@@ -25,6 +25,7 @@ def test_the_methods_own_tests_and_those_of_all_methods_pass(root: Path):
     run(root, "pytest", "-p", "no:cacheprovider", *(f"tests/methods/{file}" for file in files))
 
 
+@pytest.mark.nightly
 def test_the_rules_of_the_house_hold_for_it(root: Path):
     rules = "imports or same_files or docstring"
     run(root, "pytest", "-p", "no:cacheprovider", "-k", rules, "tests/test_architecture.py")

@@ -43,6 +43,7 @@ def test_a_fleet_in_ten_minutes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_simulation_of_your_own(tmp_path: Path) -> None:
     page = TUTORIALS / "a-simulation-of-your-own.md"
     with session(tmp_path, page, {}) as opened:
@@ -61,6 +62,7 @@ def test_a_method_of_your_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.broker
 def test_pushing_models_of_your_own(tmp_path: Path) -> None:
     page = ROOT / "docs" / "push-models.md"

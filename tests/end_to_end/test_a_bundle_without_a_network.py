@@ -21,7 +21,7 @@ from tests.coordinator.bundles.clean_root import SYSTEM_PYTHON, installed_in_a_c
 from tests.coordinator.bundles.small_wheels import release_key, without_a_network
 from tests.test_packaging import copy_source
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 MACHINE = {"x86_64": TargetName.X86_64, "aarch64": TargetName.AARCH64}[os.uname().machine]
 PATIENCE = 120.0
 
@@ -93,7 +93,6 @@ def test_an_agent_runs_from_the_bundle(made: tuple[Path, VerifyKey], tmp_path: P
     assert not (packages / "pip").exists()
 
 
-@pytest.mark.nightly
 def test_the_package_of_the_bundle_runs_in_a_clean_root(
     made: tuple[Path, VerifyKey], tmp_path: Path
 ) -> None:

@@ -28,7 +28,10 @@ from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, r
 from tests.transport.relay import Relay
 
 pytest.importorskip("sklearn.datasets")
-pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [
+    *(pytest.mark.torch, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)),
+    pytest.mark.nightly,  # programs of FedHAF by day: simulator/engines/test_same_records.py
+]
 
 STRAGGLER, KILLED, JOINER = DEVICES = TrainingFleet.devices
 FIRST, SECOND = tuple("01234"), tuple("56789")

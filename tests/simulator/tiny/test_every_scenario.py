@@ -28,11 +28,11 @@ BY_DAY = frozenset(
     {
         "cifar100-dcid-5",
         "omniglot",
-        "shakespeare-fedhaf",
         "voc-fbl-4-4",
     }
 )
-"""One of each method, and of each kind of data; the others by night. LGA is in `test_every_study`.
+"""One of each method, and of each kind of data; the others by night. LGA is in `test_every_study`,
+FedHAF, on texts too, in `tests/simulator/text`.
 """
 OWN_NETWORK = frozenset({"ade20k-fbl-100-10", "voc-fbl-15-1"})
 """Of those with a ResNet-101, which takes minutes: the others train a small network here."""

@@ -150,7 +150,7 @@ def test_of_long_trainings_few_lie_ready_and_at_the_end_none(
 REMEMBERING = {"method": {"settings": {"preset": "flwf-2t", "exemplars": 12}}}
 
 
-@pytest.mark.parametrize("lot", [1, 12])
+@pytest.mark.parametrize("lot", [1, pytest.param(12, marks=pytest.mark.nightly)])
 def test_the_lots_of_a_worker_that_is_killed_are_dealt_again_and_give_the_same(
     lot: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
