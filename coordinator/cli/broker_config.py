@@ -69,7 +69,10 @@ def broker_config(  # noqa: PLR0913, PLR0917 - each is one option of the command
     settings = load(home)
     _check_user(home, settings)
     certificates = read_certificates(
-        *(_absolute(file) for file in (certificate_file, key_file, client_ca_file))
+        *(
+            (None if file is None else file.absolute())
+            for file in (certificate_file, key_file, client_ca_file)
+        )
     )
     known = KnownBroker(
         folder=out.absolute(),
@@ -89,11 +92,6 @@ def _check_user(home: Path, settings: CoordinatorSettings) -> None:
             f"{home / FILE_NAME}: broker.username: {settings.broker.username!r}: the access rules "
             f"know the coordinator as {str(COORDINATOR)!r}; set that, or leave it out"
         )
-
-
-def _absolute(file: Path | None) -> Path | None:
-    """Return the path as Mosquitto needs it, wherever it is started."""
-    return None if file is None else file.absolute()
 
 
 def _words(settings: CoordinatorSettings, what: BrokerFolder) -> Iterator[str]:

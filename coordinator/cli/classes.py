@@ -9,8 +9,9 @@ import typer
 from fleetledger.coordinator import completion
 from fleetledger.coordinator.cli.common import command
 from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.reports.contributions import class_facts
 from fleetledger.coordinator.reports.reports import ClassesReport
-from fleetledger.coordinator.topics.classes import views as class_views
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
 from fleetledger.schemas.command_output import AsJson, show
 from fleetledger.schemas.values import ClassName
@@ -23,7 +24,9 @@ Name = Annotated[str, typer.Argument(help="Name of a class.", autocompletion=com
 @app.command("list")
 def list_classes(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every class with its index, its other names and its number of images."""
-    show(ClassesReport(classes=tuple(class_views.classes(home))), as_json=as_json)
+    with ledger_of(home) as ledger, ledger.snapshot():
+        report = ClassesReport(classes=tuple(class_facts(ledger)))
+    show(report, as_json=as_json)
 
 
 @app.command()

@@ -17,11 +17,14 @@ from fleetledger.coordinator.cli.provision import provision
 from fleetledger.coordinator.cli.status import status
 from fleetledger.coordinator.cli.trust import FirstRoot
 from fleetledger.coordinator.core.phrases import some
+from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import QuestionError
 from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.provisioning.broker_access import open_access
 from fleetledger.coordinator.proxy import settings as proxy_settings
 from fleetledger.coordinator.reports.reports import RoundsReport, StagesReport
+from fleetledger.coordinator.reports.stages import all_stages
 from fleetledger.coordinator.settings import (
     CoordinatorBrokerSettings,
     CoordinatorSettings,
@@ -232,19 +235,20 @@ def resume_rounds(home: Home = HOME, as_json: AsJson = False) -> None:
 @app.command()
 def stages(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show the stages, why each was opened and closed, and what devices have reported since."""
-    report = StagesReport(
-        stages=tuple(stage_views.stages(home)), reported=tuple(stage_views.reports(home))
-    )
-    show(report, as_json=as_json)
+    with ledger_of(home) as ledger, ledger.snapshot():
+        known, reported = all_stages(ledger), stage_views.reports_in(ledger)
+    show(StagesReport(stages=tuple(known), reported=tuple(reported)), as_json=as_json)
 
 
 @app.command()
 def rounds(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show the rounds of training: who was asked, what counted, what came of it, who looked."""
-    report = RoundsReport(
-        rounds=tuple(round_views.rounds(home)),
-        declined=tuple(round_views.declined(home)),
-        stopped=round_views.stopped(home),
-        old_models=tuple(proxy_views.old_models(home)),
-    )
+    with ledger_of(home) as ledger, ledger.snapshot():
+        stopped = round_views.stopped_in(ledger)
+        report = RoundsReport(
+            rounds=tuple(state_of(ledger).rounds.facts.values()),
+            declined=tuple(round_views.declined(ledger)),
+            stopped=None if stopped is None else stopped[1],
+            old_models=tuple(proxy_views.old_models(ledger)),
+        )
     show(report, as_json=as_json)

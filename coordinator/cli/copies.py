@@ -194,7 +194,7 @@ def restore(
                 url,
                 home,
                 known,
-                store=_store_elsewhere(home),
+                store=(load(home).blobs if (home / FILE_NAME).is_file() else None),
                 progress=lambda done, total: bar.update(task, completed=done, total=total),
             )
     done(str(report), as_json=as_json, wrote=[ledger_path(home)])
@@ -224,11 +224,6 @@ def _fleet_of(key: VerifyKey) -> FleetId:
     if whose != "coordinator" or not FleetId.obeys_rule(fleet):
         stop(f"--key: is of {key.name!r}; give that of FLEET/coordinator", ExitCode.USAGE)
     return FleetId(fleet)
-
-
-def _store_elsewhere(home: Path) -> str | Path | None:
-    """Return the blob store that the home's settings name; None for the one beside the ledger."""
-    return load(home).blobs if (home / FILE_NAME).is_file() else None
 
 
 @contextmanager

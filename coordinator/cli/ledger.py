@@ -1,22 +1,16 @@
-"""`fleetledger ledger`: reading, checking and proving, also while the coordinator runs.
-
-On a terminal tables are drawn; elsewhere lines hold tab-separated columns.
-"""
+"""`fleetledger ledger`: reading, checking and proving, also while the coordinator runs."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.progress import Progress
-from rich.table import Table
-from rich.text import Text
 
 from fleetledger.coordinator import completion
 from fleetledger.coordinator.cli import copies, history
@@ -32,7 +26,6 @@ from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger import audit as auditing
 from fleetledger.coordinator.ledger import entry_proofs, keys, tiles
 from fleetledger.coordinator.ledger.audit import Audited
-from fleetledger.coordinator.ledger.describe import explain
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.entry_proofs import Proven
 from fleetledger.coordinator.ledger.reader import LedgerReader
@@ -47,12 +40,11 @@ from fleetledger.coordinator.reports.reports import (
     ShownEntry,
     VerifyReport,
 )
-from fleetledger.coordinator.reports.sentences import SENTENCES
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.schemas import command_output
-from fleetledger.schemas.command_output import AsJson, show_report, stop
+from fleetledger.schemas.command_output import AsJson, stop
 from fleetledger.schemas.command_report import OutputForm, as_tsv, output_form
 from fleetledger.schemas.command_report import as_json as as_json_text
 from fleetledger.schemas.console import console_for_people
@@ -61,7 +53,6 @@ from fleetledger.schemas.errors import ProofError, SchemaError
 from fleetledger.schemas.exit_codes import ExitCode
 from fleetledger.schemas.keys import VerifyKey, read_verify_key
 from fleetledger.schemas.settings_file import SettingsError
-from fleetledger.schemas.times import iso_time
 from fleetledger.schemas.values import FleetId
 
 app = typer.Typer(help="Read, check and replay the ledger.", no_args_is_help=True)
@@ -102,7 +93,8 @@ def tail(
             time.sleep(_POLL_SECONDS)
             start, size = size, ledger.size
             new = _told_of(whose, ledger.entries(start, size))
-            _print_entries(new, form, follow=True, head=False)
+            if new.entries:
+                _print_entries(new, form, follow=True, head=False)
 
 
 @app.command()
@@ -120,25 +112,7 @@ def show(
                 ExitCode.USAGE,
             )
         entry = ledger.entry(index)
-    report = EntryReport(
-        index=entry.index,
-        time=entry.time_ns,
-        time_ns=entry.time_ns,
-        kind=entry.kind,
-        actor=entry.actor,
-        device=entry.device,
-        what=explain(entry, SENTENCES),
-        leaf=entry.leaf_hash.hex(),
-        blobs=tuple(entry.blobs),
-        body=dict(entry.body),
-    )
-    show_report(report, _draw_entry, as_json=as_json)
-
-
-def _draw_entry(report: EntryReport) -> None:
-    typer.echo(report.what)
-    _print_rows(("field", "value"), list(_fields(report)))
-    typer.echo(json.dumps(report.body, indent=2, ensure_ascii=False))
+    command_output.show(EntryReport.whole(entry), as_json=as_json)
 
 
 @app.command()
@@ -156,29 +130,9 @@ def verify(
     """Check all entries, checkpoints, blobs and kept states; name the first that is wrong."""
     with _opened(home) as ledger:
         report = _verified(home, ledger.size, jobs or os.cpu_count() or 1, resume=resume)
-    wrong = report.mismatch
-    shown = VerifyReport(
-        fits=report.ok,
-        entries=report.entries,
-        checkpoints=report.checkpoints,
-        blobs=report.blobs,
-        snapshots=report.snapshots,
-        pruned=report.pruned,
-        root=report.root,
-        mismatch=None if wrong is None else str(wrong),
-        mismatch_index=None if wrong is None else wrong.index,
-    )
-    show_report(shown, lambda _: _draw_verified(report), as_json=as_json)
-    if not report.ok:
-        raise typer.Exit(ExitCode.FAILED)
-
-
-def _draw_verified(report: VerificationReport) -> None:
-    for digest in report.pruned:
-        typer.echo(f"pruned\t{digest}")
+    command_output.show(VerifyReport.of(report), as_json=as_json)
     if not report.ok:
         stop(f"does not fit: {report}", ExitCode.FAILED)
-    typer.echo(str(report))
 
 
 @app.command()
@@ -253,7 +207,7 @@ def _audited(exported: str, fleet: FleetId, key: VerifyKey) -> AuditReport:
         kinds, entry = audited.kinds, None
     else:
         found = proven = entry_proofs.check(entry_proofs.read(Path(exported)), fleet, (key,))
-        kinds, entry = {}, _shown(proven.entry)
+        kinds, entry = {}, ShownEntry.of(proven.entry)
     signed = found.checkpoint
     return AuditReport(
         fleet=str(signed.fleet),
@@ -304,38 +258,16 @@ def _existing(home: Path) -> Path:
     return path
 
 
-def _fields(entry: EntryReport) -> Iterator[tuple[str, str]]:
-    yield "index", str(entry.index)
-    yield "time", f"{iso_time(entry.time)} ({entry.time_ns} ns)"
-    yield "kind", entry.kind
-    yield "actor", entry.actor
-    yield "device", entry.device or "-"
-    yield "leaf", entry.leaf
-    yield from (("blob", digest) for digest in entry.blobs)
-
-
 def _told_of(whose: Collection[str] | None, entries: Iterable[Entry]) -> EntriesReport:
     kept = (entry for entry in entries if whose is None or entry.device in whose)
-    return EntriesReport(entries=tuple(map(_shown, kept)))
-
-
-def _shown(entry: Entry) -> ShownEntry:
-    return ShownEntry(
-        index=entry.index,
-        time=entry.time_ns,
-        kind=entry.kind,
-        actor=entry.actor,
-        device=entry.device,
-        what=explain(entry, SENTENCES),
-    )
+    return EntriesReport(entries=tuple(map(ShownEntry.of, kept)))
 
 
 def _print_entries(
     report: EntriesReport, form: OutputForm, *, follow: bool, head: bool = True
 ) -> None:
     if form == "table":
-        rows = [(str(item.index), iso_time(item.time), item.what) for item in report.entries]
-        _print_rows(("index", "time", "what"), rows)
+        command_output.draw(report)
     elif form == "tsv":
         typer.echo(as_tsv(report, head=head), nl=False)
     elif follow:
@@ -343,16 +275,3 @@ def _print_entries(
             typer.echo(item.model_dump_json())
     else:
         typer.echo(as_json_text(report), nl=False)
-
-
-def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    console = console_for_people()
-    if not console.is_terminal:
-        for row in rows:
-            typer.echo("\t".join(row))
-    elif rows:
-        table = Table(*columns, box=None)
-        for row in rows:
-            # Text, because what a device wrote may look like markup or a control sequence.
-            table.add_row(*map(Text, row))
-        console.print(table)

@@ -16,8 +16,7 @@ from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.program.command_client import carried_out
-from fleetledger.coordinator.reports.answers import WaitingRelease
-from fleetledger.coordinator.reports.reports import RootReport, ShownRelease
+from fleetledger.coordinator.reports.reports import RootReport
 from fleetledger.coordinator.settings import CoordinatorSettings, load
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.releases.commands import PublishRoot
@@ -156,13 +155,7 @@ def _released(home: Path) -> dict[str, object]:
     """Return the newest releases, and what waits for one."""
     with ledger_of(home) as ledger, ledger.snapshot():
         rows, waiting = release_views.releases(ledger, _SHOWN), release_views.waiting(ledger)
-    return {
-        "releases": tuple(
-            ShownRelease(number=row.number, version=row.version, key=row.key, index=row.index)
-            for row in rows
-        ),
-        "waiting": tuple(WaitingRelease.of(push) for push in waiting),
-    }
+    return {"releases": tuple(rows), "waiting": tuple(waiting)}
 
 
 @app.command()

@@ -21,11 +21,11 @@ def count_of(number: int, one: str = "device", many: str = "") -> str:
     return count_words.count_of(number, one, many)
 
 
-def some(items: Iterable[object]) -> str:
-    """Return the first ten items, and the number of the others."""
+def some(items: Iterable[object], most: int = _NAMED) -> str:
+    """Return the first ten items, or as many as asked for, and the number of the others."""
     listed = [str(item) for item in items]
-    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-    return ", ".join(listed[:_NAMED]) + more
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:

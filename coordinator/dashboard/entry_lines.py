@@ -1,4 +1,4 @@
-"""Entries in sentences, with what they speak of as links."""
+"""Sentences with what they speak of as links."""
 
 from __future__ import annotations
 
@@ -6,22 +6,6 @@ import re
 from typing import NamedTuple
 
 from fleetledger.coordinator.dashboard import addresses
-from fleetledger.coordinator.ledger.describe import explain
-from fleetledger.coordinator.ledger.entries import Entry
-from fleetledger.coordinator.reports.sentences import SENTENCES
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.times import IsoTime
-
-
-class EntryLine(Strict):
-    """An entry in a list."""
-
-    index: int
-    time: IsoTime
-    kind: str
-    device: str | None
-    """The one that it is of, or about."""
-    sentence: str
 
 
 class Piece(NamedTuple):
@@ -30,18 +14,6 @@ class Piece(NamedTuple):
     text: str
     url: str = ""
     mono: bool = False
-
-
-def line_of(entry: Entry) -> EntryLine:
-    """Return an entry as it stands in a list."""
-    about = entry.body.get("device")
-    return EntryLine(
-        index=entry.index,
-        time=entry.time_ns,
-        kind=entry.kind,
-        device=entry.device or (about if isinstance(about, str) else None),
-        sentence=explain(entry, SENTENCES),
-    )
 
 
 _URLS = {

@@ -122,7 +122,12 @@ class LedgerFollower:
                 log.warning("changes of the ledger are not seen now: %s", error)
                 continue
             if there != self._there:
-                change = _who(self._there, there)
+                change = WhoIsThere(
+                    online=tuple(sorted(there.online - self._there.online))[:_MOST_NAMED],
+                    away=tuple(sorted(self._there.online - there.online))[:_MOST_NAMED],
+                    devices_online=len(there.online),
+                    serves=there.serves,
+                )
                 self._there = there
                 self._tell(change)
 
@@ -156,12 +161,3 @@ class LedgerFollower:
             kinds=dict(kinds),
             devices=tuple(devices)[:_MOST_NAMED],
         )
-
-
-def _who(before: PresenceNow, now: PresenceNow) -> WhoIsThere:
-    return WhoIsThere(
-        online=tuple(sorted(now.online - before.online))[:_MOST_NAMED],
-        away=tuple(sorted(before.online - now.online))[:_MOST_NAMED],
-        devices_online=len(now.online),
-        serves=now.serves,
-    )

@@ -19,6 +19,7 @@ from fleetledger.coordinator.ledger.keys import note_reader
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import VerificationReport, verify
 from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reports.reports import VerifyReport
 from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
 from fleetledger.schemas.errors import FleetledgerError
@@ -34,16 +35,10 @@ class VerificationNow(Strict):
     size: int
     """Entries that the ledger had when it began."""
     walked: int = 0
-    checkpoints: int = 0
-    blobs: int = 0
-    """Whose bytes were read, and fit."""
-    pruned: int = 0
-    """Blobs that were deleted on purpose."""
-    root: str = ""
+    report: VerifyReport | None = None
+    """What `ledger verify` shows; None before it has ended."""
     found: str = ""
     """What did not fit first, or why nothing could be told."""
-    place: int | None = None
-    """Index of the entry that does not fit, where it is one."""
 
 
 class Verification:
@@ -105,18 +100,13 @@ def verification_route(verification: Verification) -> Route:
 
 
 def _told(began: VerificationNow, report: VerificationReport) -> VerificationNow:
-    mismatch = report.mismatch
     return began.model_copy(
         update={
-            "state": "fits" if mismatch is None else "does not fit",
+            "state": "fits" if report.ok else "does not fit",
             "size": max(began.size, report.entries),
             "walked": report.entries,
-            "checkpoints": report.checkpoints,
-            "blobs": report.blobs,
-            "pruned": len(report.pruned),
-            "root": str(report.root),
-            "found": "" if mismatch is None else str(mismatch),
-            "place": None if mismatch is None else mismatch.index,
+            "report": VerifyReport.of(report),
+            "found": "" if report.ok else str(report),
         }
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,6 +60,12 @@ class _Frozen:
     feature_width: int
     remarks: tuple[str, ...]
 
+    @property
+    def described(self) -> FrozenBackbone:
+        """What the ledger says of it."""
+        file = offer_of(self.file)
+        return FrozenBackbone(name=self.name, frozen=file, feature_width=self.feature_width)
+
 
 def prepare_network(
     home: Path,
@@ -77,8 +82,7 @@ def prepare_network(
     averages a feature map over its pixels. `weights_file` gives the tensors that nobody trains, of
     a network that has such, and needs torch; `first` names weights to begin with and images that
     all devices get. Raises `NetworkSettingsError` where the fleet's method trains no network, or
-    not so, `MethodError` for its settings, `ModelFileError` for a file that cannot be read, and
-    `ModelFileError` for a backbone that is none and for a network that cannot be exported.
+    not so, `MethodError` for its settings, and `ModelFileError` for a file that cannot be read.
     """
     settings, first = load(home), first or FirstFiles()
     method, successor = _who_trains(settings)
@@ -99,8 +103,9 @@ def prepare_network(
     base = base_tensors(network, str(method.settings.get("network", method.name)), weights_file)
     golden = _golden(network, arrays, preprocessing, frozen, base)
     base_data, frozen_data = encode_tensors(base) if base else None, frozen.file if frozen else None
-    files = (begins.data, golden, frozen_data, base_data, *extras.values())
-    _store(BlobStore(settings.blobs or blob_folder(home)), files)
+    store = BlobStore(settings.blobs or blob_folder(home))
+    for data in filter(None, (begins.data, golden, frozen_data, base_data, *extras.values())):
+        store.put(data)
     return NetworkImported(
         name=str(method.settings.get("network", method.name)),
         weights=offer_of(begins.data),
@@ -115,7 +120,7 @@ def prepare_network(
         closing_phases=assignment.closing_phases,
         first_weights_suffice=assignment.first_weights_suffice,
         successor=successor,
-        backbone=None if frozen is None else _described(frozen),
+        backbone=frozen and frozen.described,
         base=None if base_data is None else offer_of(base_data),
         observes=known.observes and assignment.everybody_observes,
         proxy=known.proxy and assignment.has_proxy,
@@ -174,18 +179,6 @@ def _frozen(
     frozen = plain_frozen(imported.model)
     golden = judged_golden(frozen, preprocessing, limits)
     return _Frozen(file.stem, frozen, golden, imported.feature_width, imported.remarks)
-
-
-def _described(frozen: _Frozen) -> FrozenBackbone:
-    return FrozenBackbone(
-        name=frozen.name, frozen=offer_of(frozen.file), feature_width=frozen.feature_width
-    )
-
-
-def _store(store: BlobStore, files: Iterable[bytes | None]) -> None:
-    for data in files:
-        if data is not None:
-            store.put(data)
 
 
 def _golden(

@@ -16,7 +16,7 @@ from fleetledger.coordinator.reports.rollouts.report import RolloutSummary
 from fleetledger.coordinator.reports.waits import Wait
 from fleetledger.coordinator.topics.devices.choice import describe_tags
 from fleetledger.coordinator.topics.models.queries import HELD
-from fleetledger.coordinator.topics.releases.views import WaitingPush
+from fleetledger.coordinator.topics.releases.views import WaitingRelease
 from fleetledger.schemas.command_report import Column, Report
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.times import IsoTime, clock_time, iso_time
@@ -309,36 +309,6 @@ class CanaryNow(Strict):
 
     version: int
     devices: tuple[str, ...]
-
-
-class WaitingRelease(Strict):
-    """A version that is desired and waits for a signature."""
-
-    version: int
-    index: int
-    devices: tuple[str, ...] | None
-    """None for all, or for a group of a rollout."""
-    rollout: int | None = None
-    """That offers it to a group."""
-    group: int | None = None
-
-    @classmethod
-    def of(cls, push: WaitingPush) -> WaitingRelease:
-        """Return what waits, as the state has it."""
-        return cls(
-            version=push.version,
-            index=push.action,
-            devices=push.devices,
-            rollout=push.rollout,
-            group=push.group,
-        )
-
-    @property
-    def whom(self) -> str:
-        """For whom it waits, in words."""
-        if self.rollout is not None:
-            return f"group {self.group} of rollout {self.rollout}"
-        return ", ".join(self.devices) if self.devices else "all devices"
 
 
 class ModelsNow(Strict):

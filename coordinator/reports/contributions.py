@@ -6,9 +6,11 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reports.old_and_new_classes import class_counts, first_stages
 from fleetledger.coordinator.topics.contributions import entries as bodies
 from fleetledger.coordinator.topics.contributions.state import (
     CountedContribution,
@@ -16,8 +18,19 @@ from fleetledger.coordinator.topics.contributions.state import (
     GivenSums,
 )
 from fleetledger.coordinator.topics.contributions.views import why_aside
+from fleetledger.schemas.command_report import Column
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.values import DeviceId
+
+STATES = {
+    "held": "in the sum",
+    "answer": "update to a round",
+    "late": "late",
+    "replaced": "replaced",
+    "withdrawn": "withdrawn by the device",
+    "retracted": "retracted",
+}
+"""What became of contributions, in words."""
 
 
 @dataclass(frozen=True)
@@ -234,10 +247,10 @@ def contributors(ledger: LedgerReader, version: int) -> int:
 class ClassFacts:
     """A registered class."""
 
-    index: int
-    name: str
-    other_names: tuple[str, ...]
-    samples: int
+    index: Annotated[int, Column("index")]
+    name: Annotated[str, Column("name")]
+    other_names: Annotated[tuple[str, ...], Column("other names", ", ".join)]
+    samples: Annotated[int, Column("samples")]
     """Of what is in the sum, and of answers to rounds."""
     contributions: int
     first_stage: int | None
@@ -245,12 +258,17 @@ class ClassFacts:
     """Where the model of all devices was measured."""
     total: int
 
+    @property
+    def share(self) -> float | None:
+        """That is right; None where nothing was measured."""
+        return self.correct / self.total if self.total else None
 
-def class_facts(
-    ledger: LedgerReader, counts: dict[str, tuple[int, int]], first: dict[str, int]
-) -> list[ClassFacts]:
-    """Return every class in the order of its index; `counts` and `first` go by present names."""
-    state = state_of(ledger)
+
+def class_facts(ledger: LedgerReader) -> list[ClassFacts]:
+    """Return every class in the order of its index."""
+    state, first = state_of(ledger), first_stages(ledger)
+    version = state.models.leading
+    counts = {} if version is None else class_counts(ledger, version)
     known, found = state.classes, dict[str, GivenAmount]()
     for stage in state.contributions.given.values():
         for used, one in stage.classes.items():
@@ -264,7 +282,8 @@ def class_facts(
             found.get(name, GivenAmount()).samples,
             found.get(name, GivenAmount()).count,
             first.get(name),
-            *counts.get(name, (0, 0)),
+            counts[name].correct if name in counts else 0,
+            counts[name].total if name in counts else 0,
         )
         for name in known.names
     ]

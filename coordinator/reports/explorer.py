@@ -22,14 +22,12 @@ from sqlite_utils import Database
 from fleetledger.coordinator.core.state import ENTRY_KINDS
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
-from fleetledger.coordinator.reports.contributions import ContributionFilter, given
+from fleetledger.coordinator.reports.contributions import ContributionFilter, class_facts, given
 from fleetledger.coordinator.reports.fleet import fleet_now
 from fleetledger.coordinator.reports.rollouts.lookup import summaries
-from fleetledger.coordinator.topics.classes.views import classes
+from fleetledger.coordinator.reports.stages import all_stages
 from fleetledger.coordinator.topics.models.queries import models
 from fleetledger.coordinator.topics.releases.views import releases
-from fleetledger.coordinator.topics.rounds.views import rounds
-from fleetledger.coordinator.topics.stages.views import stages
 from fleetledger.schemas.times import iso_time
 
 FILE_NAME = "explore.db"
@@ -84,7 +82,7 @@ def write_explored(home: Path, now_ns: int, path: Path) -> None:
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
     with ledger_of(home) as ledger, ledger.snapshot():
-        _write(Database(fresh), home, ledger, now_ns)
+        _write(Database(fresh), ledger, now_ns)
     fresh.replace(path)
 
 
@@ -101,26 +99,26 @@ def commands(path: Path) -> tuple[str, ...]:
     )
 
 
-def _write(db: Database, home: Path, ledger: LedgerReader, now_ns: int) -> None:
+def _write(db: Database, ledger: LedgerReader, now_ns: int) -> None:
     entries = (
         dict(zip(_ENTRY, (row[0], iso_time(row[1]), *row[2:6]), strict=True))
         for row in ledger.rows()
     )
     db.table("entries").insert_all(entries, pk="entry")
     db.table("entries").create_index(("kind", "device"), if_not_exists=True)
-    for name, lines in _lists(home, ledger, now_ns):
+    for name, lines in _lists(ledger, now_ns):
         db.table(name).insert_all(map(_flat, lines), pk=_KEYS[name], alter=True)
     for name, query in {**_of_kinds(), **_VIEWS}.items():
         db.create_view(name, query)
     db.close()
 
 
-def _lists(home: Path, ledger: LedgerReader, now_ns: int) -> Iterator[tuple[str, Iterable[object]]]:
+def _lists(ledger: LedgerReader, now_ns: int) -> Iterator[tuple[str, Iterable[object]]]:
     yield "devices", fleet_now(ledger, None, now_ns).devices
     yield "models", models(state_of(ledger).models)
-    yield "stages", stages(home)
-    yield "rounds", rounds(home)
-    yield "classes", classes(home)
+    yield "stages", all_stages(ledger)
+    yield "rounds", state_of(ledger).rounds.facts.values()
+    yield "classes", class_facts(ledger)
     yield "contributions", given(ledger, ContributionFilter(), _ALL)
     yield "rollouts", summaries(ledger, now_ns, limit=_ALL)
     yield "releases", releases(ledger)

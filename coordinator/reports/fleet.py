@@ -24,7 +24,6 @@ from fleetledger.coordinator.topics.devices.views import earlier_in
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.stages import views as stage_views
-from fleetledger.coordinator.topics.stages.views import StageInProgress
 from fleetledger.methods.registry import can_learn_with
 from fleetledger.schemas.problems import DatedProblem
 from fleetledger.schemas.values import DeviceId
@@ -62,11 +61,10 @@ def _fleet_now(
     run, checkpoint = _run(live, time_ns, ledger.path), ledger.checkpoint
     state = state_of(ledger)
     models = state.models
-    stage = stage_views.open_stage_of(ledger)
     devices = fleet_devices(ledger, state, live if run.running else None)
     at = live.coordinator.stage if live is not None and run.running else None
     clock, names = _Clock(run, at, time_ns), [DeviceId.known(one.name) for one in devices]
-    now = None if stage is None else _stage(ledger, stage, state, clock, names)
+    now = _stage(ledger, state, clock, names)
     rollouts = tuple(unfinished(ledger, time_ns))
     stopped, waiting = round_views.stopped_in(ledger), release_views.waiting(ledger)
     root = release_views.root_entry(ledger)
@@ -109,7 +107,7 @@ def _fleet_now(
                 answers.CanaryNow(version=version, devices=names)
                 for version, names in sorted(models.canaries.items())
             ),
-            waiting_releases=tuple(answers.WaitingRelease.of(push) for push in waiting),
+            waiting_releases=tuple(waiting),
             waits=model_waits(ledger, live, time_ns),
         ),
         stopped_rounds=None
@@ -183,24 +181,25 @@ class _Clock:
 
 
 def _stage(
-    ledger: LedgerReader,
-    stage: StageInProgress,
-    state: State,
-    clock: _Clock,
-    names: Sequence[DeviceId],
-) -> answers.StageNow:
+    ledger: LedgerReader, state: State, clock: _Clock, names: Sequence[DeviceId]
+) -> answers.StageNow | None:
+    """Return the stage that is open; None where none is."""
+    number = state.stages.open
+    if number is None:
+        return None
+    stage = state.stages.by_number[number]
     lineage = state.lineages.current
     method = None if lineage is None else lineage.method
     able = [name for name in names if _is_waited_for(state, name, method)]
-    heard = set(state.contributions.given_in(stage.stage).devices)
-    heard |= round_views.without_data(state, stage.stage).keys()
+    heard = set(state.contributions.given_in(number).devices)
+    heard |= round_views.without_data(state, number).keys()
     current = round_views.open_round(ledger)
     now_ns = clock.time_ns
     return answers.StageNow(
-        number=stage.stage,
+        number=number,
         class_names=stage.class_names,
         index=stage.opened_index,
-        opened=stage.opened_ns,
+        opened=stage.asked_ns,
         wait=_of_stage(ledger, clock, in_round=current is not None),
         opened_by=stage.opened_by,
         answered=tuple(name for name in able if name in heard),

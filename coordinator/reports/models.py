@@ -87,20 +87,33 @@ def providers(ledger: LedgerReader, version: int) -> list[ProviderRow]:
 
 def measured_on(
     ledger: LedgerReader, version: int, after: int, limit: int
-) -> list[tuple[str, DeviceMeasurement]]:
-    """Return where a version was measured, the weakest first, from a place on."""
+) -> dict[str, DeviceMeasurement]:
+    """Return by device where a version was measured, the weakest first, from a place on."""
     found = [
         (str(one.device), DeviceMeasurement.of(DeviceEvaluated.model_validate(one.body), one.index))
         for one in ledger.find(DeviceEvaluated, last=True, where={"version": version})
     ]
-    return sorted(found, key=lambda one: (one[1].share or 0, one[0]))[after : after + limit]
+    found.sort(key=lambda one: (one[1].share or 0, one[0]))
+    return dict(found[after : after + limit])
 
 
-def refused_by(ledger: LedgerReader, version: int) -> list[tuple[str, int, str, str]]:
-    """Return who did not keep a version: device, entry, what became of it, why."""
+@dataclass(frozen=True)
+class VersionRefusal:
+    """A device that did not keep a version, what became of it there, and why."""
+
+    device: str
+    index: int
+    state: str
+    reason: str
+
+
+def refused_by(ledger: LedgerReader, version: int) -> list[VersionRefusal]:
+    """Return who did not keep a version."""
     known = state_of(ledger).models
     return [
-        (name, said.model_index, said.model_state, said.model_reason)
+        VersionRefusal(
+            name, said.model_index, said.model_state.replace("_", " "), said.model_reason
+        )
         for name in sorted(known.devices.admitted, key=natural)
         for said in [known.of(name)]
         if said.refused == version and said.model_index is not None

@@ -24,7 +24,7 @@ from fleetledger.coordinator.topics.contributions.views import LeftOutRow, SetAs
 from fleetledger.coordinator.topics.devices.state import Doubled
 from fleetledger.coordinator.topics.devices.views import EarlierRow
 from fleetledger.coordinator.topics.models.state import ModelsState
-from fleetledger.coordinator.topics.releases.views import WaitingPush
+from fleetledger.coordinator.topics.releases.views import WaitingRelease
 from fleetledger.coordinator.topics.stages.views import ReportRow, UnseenClasses
 from fleetledger.schemas.envelope import COORDINATOR, PROXY
 from fleetledger.schemas.shown_commands import command_at, commands_at
@@ -47,7 +47,7 @@ class KnownFleet:
     stopped: tuple[int, str] | None
     rollouts: tuple[RolloutSummary, ...]
     """That something is still to come of."""
-    waiting: tuple[WaitingPush, ...]
+    waiting: tuple[WaitingRelease, ...]
     root: tuple[int, int | None] | None
     """The entry of the newest root, and when it expires."""
     reports: tuple[ReportRow, ...]
@@ -265,11 +265,11 @@ def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
             whom = f"group {push.group} of rollout {push.rollout}"
             sign = f"fleetledger rollout approve {push.rollout} --key FILE"
         yield Need(
-            key=f"release:{push.action}",
+            key=f"release:{push.index}",
             urgency="now",
             sentence=f"Model {push.version} waits for a release before {whom} may install it.",
             devices=push.devices or (),
-            index=push.action,
+            index=push.index,
             command=sign,
         )
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal
 
+from typing_extensions import Self
+
 from fleetledger.coordinator.core.phrases import count_of
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.verify import VerificationReport
 from fleetledger.coordinator.reports.answers import (
     DeviceState,
     FleetDevice,
     RetiredDevice,
-    WaitingRelease,
 )
-from fleetledger.coordinator.topics.classes.views import ClassRow
+from fleetledger.coordinator.reports.contributions import ClassFacts
+from fleetledger.coordinator.reports.sentences import sentence_of
+from fleetledger.coordinator.reports.stages import StageFacts
 from fleetledger.coordinator.topics.devices.choice import describe_tags
 from fleetledger.coordinator.topics.models.queries import HELD, ListedModel, describe_canaries
 from fleetledger.coordinator.topics.proxy.views import OldModelRow
-from fleetledger.coordinator.topics.rounds.views import DeclinedRow, RoundRow
-from fleetledger.coordinator.topics.stages.views import ReportRow, StageRow
+from fleetledger.coordinator.topics.releases.views import ReleaseRow, WaitingRelease
+from fleetledger.coordinator.topics.rounds.state import RoundFacts
+from fleetledger.coordinator.topics.rounds.views import DeclinedRow
+from fleetledger.coordinator.topics.stages.views import ReportRow
 from fleetledger.schemas.command_report import Column, Report
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.times import IsoTime, iso_time
@@ -35,7 +43,7 @@ class StagesReport(Report):
         "stages": "Stages",
         "reported": "Reported since the last stage was opened",
     }
-    stages: tuple[StageRow, ...]
+    stages: tuple[StageFacts, ...]
     reported: tuple[ReportRow, ...]
     """What devices have reported as new since the newest stage was opened."""
 
@@ -49,7 +57,7 @@ class RoundsReport(Report):
         "declined": "Gave no answer",
         "old_models": "Old models, by the round that gave them",
     }
-    rounds: tuple[RoundRow, ...]
+    rounds: tuple[RoundFacts, ...]
     declined: tuple[DeclinedRow, ...]
     """Who gave no answer, and why."""
     stopped: str | None
@@ -68,7 +76,7 @@ class ClassesReport(Report):
 
     lines_field: ClassVar[str | None] = "classes"
     titles: ClassVar[Mapping[str, str]] = {"classes": "Classes"}
-    classes: tuple[ClassRow, ...]
+    classes: tuple[ClassFacts, ...]
 
 
 class ListedDevice(Strict):
@@ -179,18 +187,6 @@ class TokensReport(Report):
     tokens: tuple[ListedToken, ...]
 
 
-class ShownRelease(Strict):
-    """A release, as it was signed."""
-
-    number: Annotated[int, Column("number")]
-    version: Annotated[int, Column("model")]
-    """Of the model."""
-    key: Annotated[str, Column("key")]
-    """Who signed it."""
-    index: Annotated[int, Column("entry")]
-    """The entry with it."""
-
-
 class RootReport(Report):
     """What `trust show` shows; every field of a root is null where none is published."""
 
@@ -210,7 +206,7 @@ class RootReport(Report):
     signed_by: tuple[str, ...] = ()
     missing: int = 0
     """Signatures of root keys that it lacks."""
-    releases: tuple[ShownRelease, ...] = ()
+    releases: tuple[ReleaseRow, ...] = ()
     """The newest ten, newest first."""
     waiting: tuple[WaitingRelease, ...] = ()
     """Versions that are desired and wait for a signature."""
@@ -251,7 +247,22 @@ class ShownEntry(Strict):
     kind: str
     actor: str
     device: str | None
+    """The one that it is of, or about."""
     what: str
+
+    @classmethod
+    def of(cls, entry: Entry, **more: object) -> Self:
+        """Return an entry as it is shown."""
+        about = entry.body.get("device")
+        return cls(
+            index=entry.index,
+            time=entry.time_ns,
+            kind=entry.kind,
+            actor=entry.actor,
+            device=entry.device or (about if isinstance(about, str) else None),
+            what=sentence_of(entry),
+            **more,
+        )
 
 
 class EntriesReport(Report):
@@ -260,21 +271,45 @@ class EntriesReport(Report):
     lines_field: ClassVar[str | None] = "entries"
     entries: tuple[ShownEntry, ...]
 
+    def above(self) -> Iterator[str]:
+        """Return an entry a line, as in a log: more come where they are followed."""
+        yield from (f"{one.index}  {iso_time(one.time)}  {one.what}" for one in self.entries)
 
-class EntryReport(Report):
+
+class EntryReport(ShownEntry, Report):
     """What `ledger show` shows."""
 
-    index: int
-    time: IsoTime
     time_ns: int
-    kind: str
-    actor: str
-    device: str | None
-    what: str
     leaf: str
     """SHA-256 of the entry as a leaf of the tree, in hexadecimal."""
     blobs: tuple[str, ...]
     body: dict[str, Any]
+
+    @classmethod
+    def whole(cls, entry: Entry) -> EntryReport:
+        """Return all of an entry."""
+        return cls.of(
+            entry,
+            time_ns=entry.time_ns,
+            leaf=entry.leaf_hash.hex(),
+            blobs=tuple(entry.blobs),
+            body=dict(entry.body),
+        )
+
+    @property
+    def body_text(self) -> str:
+        """The body as JSON."""
+        return json.dumps(self.body, indent=2, ensure_ascii=False)
+
+    def above(self) -> Iterator[str]:
+        """Return the entry in a sentence, field by field, and all of its body."""
+        yield self.what
+        yield from (f"{name:>7}  {getattr(self, name)}" for name in ("index", "kind", "actor"))
+        yield f"   time  {iso_time(self.time)} ({self.time_ns} ns)"
+        yield f" device  {self.device or '-'}"
+        yield f"   leaf  {self.leaf}"
+        yield from (f"   blob  {digest}" for digest in self.blobs)
+        yield self.body_text
 
 
 class ReplayedResult(Strict):
@@ -335,3 +370,28 @@ class VerifyReport(Report):
     """The entry concerned."""
     snapshots: int = 0
     """Kept states that are what the entries give."""
+    sentence: str
+    """The same as the rest, for people."""
+
+    @classmethod
+    def of(cls, found: VerificationReport) -> VerifyReport:
+        """Return what a walk found."""
+        wrong = found.mismatch
+        return cls(
+            fits=found.ok,
+            entries=found.entries,
+            checkpoints=found.checkpoints,
+            blobs=found.blobs,
+            snapshots=found.snapshots,
+            pruned=found.pruned,
+            root=found.root,
+            mismatch=None if wrong is None else str(wrong),
+            mismatch_index=None if wrong is None else wrong.index,
+            sentence=str(found),
+        )
+
+    def above(self) -> Iterator[str]:
+        """Return what was deleted on purpose, and how much fits."""
+        yield from (f"pruned  {digest}" for digest in self.pruned)
+        if self.fits:
+            yield self.sentence

@@ -1,27 +1,28 @@
-"""One sentence for each kind of entry: what `fleetledger ledger show` says."""
+"""Entries in one sentence each: what `fleetledger ledger show` says."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import ValidationError
 
-from fleetledger.coordinator.core.kind import EntryContext, Kind
+from fleetledger.coordinator.core.kind import EntryContext
 from fleetledger.coordinator.core.state import KINDS
-from fleetledger.coordinator.ledger.describe import Sentence, listed
 from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.schemas.errors import shorten
 
 
-def _sentence(kind: Kind[Any, Any]) -> Sentence:
-    def sentence(entry: Entry) -> str:
-        try:
-            body = kind.body.model_validate(entry.body)
-        except ValidationError:
-            return listed(entry)  # written by another version of this program
-        return kind.say(body, EntryContext(entry.index, entry.device, entry.time_ns))
+def sentence_of(entry: Entry) -> str:
+    """Return one sentence about an entry; the fields of one that is not of this program."""
+    kind = KINDS.get(entry.kind)
+    if kind is None:
+        return _listed(entry)
+    try:
+        body = kind.body.model_validate(entry.body)
+    except ValidationError:
+        return _listed(entry)  # written by another version of this program
+    return kind.say(body, EntryContext(entry.index, entry.device, entry.time_ns))
 
-    return sentence
 
-
-SENTENCES: dict[str, Sentence] = {name: _sentence(kind) for name, kind in KINDS.items()}
-"""Kind of entry to the function that says it."""
+def _listed(entry: Entry) -> str:
+    about = f" about {entry.device}" if entry.device and entry.device != entry.actor else ""
+    fields = ", ".join(f"{name} = {shorten(value)}" for name, value in entry.body.items())
+    return f"{entry.actor} recorded {entry.kind}{about}" + (f": {fields}" if fields else "")

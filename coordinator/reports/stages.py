@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.core.state_fold import state_of
@@ -12,24 +13,26 @@ from fleetledger.coordinator.topics.contributions.entries import ContributionAcc
 from fleetledger.coordinator.topics.contributions.state import COUNTS
 from fleetledger.coordinator.topics.rounds.state import RoundFacts
 from fleetledger.coordinator.topics.rounds.views import without_data
+from fleetledger.schemas.command_report import Column
+from fleetledger.schemas.count_words import count_of
 
 
 @dataclass(frozen=True)
 class StageFacts:
     """A stage, and what was given for it."""
 
-    stage: int
-    class_names: tuple[str, ...]
+    stage: Annotated[int, Column("stage")]
+    class_names: Annotated[tuple[str, ...], Column("classes", ", ".join)]
     opened_index: int
     opened_ns: int
-    opened_by: str
+    opened_by: Annotated[str, Column("opened", "by {}".format)]
     closed_index: int | None
     closed_ns: int | None
-    closed_because: str | None
-    answered: int | None
-    """Devices that had answered when it closed."""
-    expected: int | None
-    contributions: int
+    closed_because: Annotated[str | None, Column("closed", of="closed")]
+    answered: int
+    """Devices that had answered when it closed; none while it is open."""
+    expected: int
+    contributions: Annotated[int, Column("contributions")]
     """Parts in the sum, and answers to rounds."""
     contributors: int
     samples: int
@@ -38,6 +41,29 @@ class StageFacts:
     """Devices that gave something, whatever became of it."""
     without: int
     """Devices that said that they have nothing, and gave nothing."""
+
+    @property
+    def closed(self) -> str:
+        """Why it closed, and how many had answered."""
+        if self.closed_because is None:
+            return "open"
+        answered = f"{self.answered} of {count_of(self.expected, 'device')} answered"
+        return f"{self.closed_because}; {answered}"
+
+    @property
+    def asked(self) -> int:
+        """How many devices could answer, those that came later among them."""
+        return max(self.expected, self.gave + self.without)
+
+    @property
+    def late(self) -> int:
+        """How many answered after it had closed."""
+        return 0 if self.closed_index is None else max(0, self.gave + self.without - self.answered)
+
+
+def all_stages(ledger: LedgerReader) -> list[StageFacts]:
+    """Return the stages, oldest first."""
+    return _facts(ledger, sorted(state_of(ledger).stages.by_number))
 
 
 def newest_stages(ledger: LedgerReader, before: int, limit: int) -> list[StageFacts]:
@@ -70,8 +96,8 @@ def _facts(ledger: LedgerReader, numbers: list[int]) -> list[StageFacts]:
                 closed_index=stage.closed_index,
                 closed_ns=stage.closed_ns,
                 closed_because=stage.closed_because,
-                answered=stage.answered,
-                expected=stage.expected,
+                answered=stage.answered or 0,
+                expected=stage.expected or 0,
                 contributions=counts.count,
                 contributors=sum(
                     not one.by_end.keys().isdisjoint(COUNTS) for one in given.devices.values()
@@ -115,13 +141,12 @@ def stage_contributions(ledger: LedgerReader, stage: int, after: int, limit: int
     return sorted(found, key=lambda row: (-row.samples, row.device))[after : after + limit]
 
 
-def nothing_for(ledger: LedgerReader, stage: int, limit: int) -> list[tuple[str, int, str]]:
-    """Return who had nothing for a stage, or could not: device, entry, why; the newest first."""
+def nothing_for(ledger: LedgerReader, stage: int, limit: int) -> list[AnswerRow]:
+    """Return who had nothing for a stage, or could not, the newest first."""
     state = state_of(ledger)
     gave = state.contributions.given_in(stage).devices
     others = [at for device, at in without_data(state, stage).items() if device not in gave]
-    found = ledger.at(sorted(others, reverse=True)[:limit])
-    return [(str(one.device), one.index, one.body.get("reason", "")) for one in found]
+    return [_answer(one) for one in ledger.at(sorted(others, reverse=True)[:limit])]
 
 
 def rounds_of(ledger: LedgerReader, stage: int, before: int, limit: int) -> list[RoundFacts]:

@@ -33,11 +33,12 @@ def root(followed: tuple[Path, list[str]]) -> Path:
     return followed[0]
 
 
-def test_the_kind_stands_in_five_files_of_one_folder(followed: tuple[Path, list[str]]) -> None:
+def test_the_kind_stands_in_four_files_of_one_folder(followed: tuple[Path, list[str]]) -> None:
     root, files = followed
     product = [name for name in files if name.startswith("coordinator/")]
     assert [name for name in product if not name.startswith(FOLDER)] == [
-        "coordinator/cli/classes.py"
+        "coordinator/reports/contributions.py",
+        "coordinator/cli/classes.py",
     ]
     assert len(product) == 6
     naming = files_naming(Source.read(root), "class.described", "ClassDescribed")

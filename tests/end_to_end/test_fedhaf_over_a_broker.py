@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
-from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
 from fleetledger.device_agent.status import RoundBytes
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.simulator.engines.mqtt.processes import Children
 from fleetledger.transport.brokers import MosquittoBroker
+from tests.coordinator.reports import of_home
 from tests.end_to_end.process_fleet import put_digits
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
 from tests.transport.relay import Relay
@@ -240,7 +240,7 @@ def test_the_bytes_of_a_round_are_its_weights_down_and_its_answer_up(fleet: FedH
 
 
 def test_the_operator_sees_the_rounds(fleet: FedHafFleet) -> None:
-    rows = round_views.rounds(fleet.home)
+    rows = of_home.rounds(fleet.home)
     assert (rows[0].asked, rows[0].counted, rows[0].missing) == (2, 1, 1)
     for row in rows:
         sizes = [
@@ -248,8 +248,8 @@ def test_the_operator_sees_the_rounds(fleet: FedHafFleet) -> None:
             for device in DEVICES
             if row.number in fleet.answers_of(device)
         ]
-        assert row.bytes_down == fleet.round(row.number)[0].weights.size
-        assert row.bytes_up == round(sum(sizes) / len(sizes))
+        assert row.weights_bytes == fleet.round(row.number)[0].weights.size
+        assert row.answers_bytes == sum(sizes)
 
 
 def test_an_owner_has_exemplars_and_features_deleted_when_the_agent_is_stopped(

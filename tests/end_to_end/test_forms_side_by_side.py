@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger.coordinator.ledger.verify import verify
-from fleetledger.coordinator.reports.sentences import SENTENCES
+from fleetledger.coordinator.reports.sentences import sentence_of
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
 from fleetledger.methods.registry import statistics_coordinator
@@ -109,4 +109,4 @@ def test_a_class_that_one_group_holds_is_noted_in_the_ledger(fleet: MemoryFleet)
     (remark,) = found.remarks
     assert "'horizontal' of stage 1 has one group" in remark
     *_, entry = fleet.coordinator.engine.ledger.entries(kind=ModelSolved.kind)
-    assert f"Note: {remark}." in SENTENCES[ModelSolved.kind](entry)
+    assert f"Note: {remark}." in sentence_of(entry)

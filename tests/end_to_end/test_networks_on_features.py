@@ -15,12 +15,11 @@ import pytest
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
 from fleetledger.coordinator.core.state import read_entry
-from fleetledger.coordinator.ledger.describe import explain
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.models.joined import joined_model
 from fleetledger.coordinator.models.networks import prepare_network
-from fleetledger.coordinator.reports.sentences import SENTENCES
+from fleetledger.coordinator.reports.sentences import sentence_of
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
@@ -28,7 +27,7 @@ from fleetledger.coordinator.topics.models.commands import PushModel
 from fleetledger.coordinator.topics.models.entries import ModelExported, ModelSolved
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.coordinator.topics.stages.entries import StageClosed
-from fleetledger.device_agent.inference.installed_model import (
+from fleetledger.device_agent.inference.installed_model.installed_model import (
     Frozen,
     InferenceSession,
     InstalledModel,
@@ -185,7 +184,7 @@ def test_the_ledger_of_such_a_fleet_verifies_and_says_what_happened(bench: Bench
     report = verify(ledger, bench.coordinator.blobs)
     assert report.ok, str(report)
     assert network.backbone.frozen.digest not in report.pruned
-    told = [explain(entry, SENTENCES) for entry in ledger.entries()]
+    told = list(map(sentence_of, ledger.entries()))
     short = network.backbone.frozen.digest.short
     assert any(f"on the 16 features of frozen model {short} (pixels)" in text for text in told)
 

@@ -8,11 +8,11 @@ from rich.console import Console
 
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.topics.stages import views as stage_views
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.run.folder import SeedFolder
 from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.loading import load_scenario
+from tests.coordinator.reports import of_home
 
 pytestmark = pytest.mark.broker
 
@@ -39,11 +39,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[SeedFolder, RunResult
 
 def test_the_operator_opens_the_first_stage_and_reports_of_devices_the_second(run):
     folder, _ = run
-    first, second = stage_views.stages(folder.root / "coordinator")
-    assert first.opened == "by operator"
-    assert re.match(r"by reports of [12] devices?, 1 needed: ", second.opened)
+    first, second = of_home.stages(folder.root / "coordinator")
+    assert first.opened_by == "operator"
+    assert re.match(r"reports of [12] devices?, 1 needed: ", second.opened_by)
     assert set(second.class_names) == NEW
-    assert folder.records()[1].opened_by == second.opened.removeprefix("by ")
+    assert folder.records()[1].opened_by == second.opened_by
 
 
 def test_each_device_reported_the_folders_that_appeared_on_it(run):

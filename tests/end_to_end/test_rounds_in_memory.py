@@ -10,9 +10,8 @@ from threading import current_thread
 import pytest
 import torch
 
-from fleetledger.coordinator.ledger.describe import explain
 from fleetledger.coordinator.ledger.verify import verify
-from fleetledger.coordinator.reports.sentences import SENTENCES
+from fleetledger.coordinator.reports.sentences import sentence_of
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     NothingReported,
@@ -107,7 +106,7 @@ def test_three_devices_train_a_network_through_two_stages_and_run_it_and_the_led
     assert report.ok, str(report)
     answers = fleet.told(ContributionAccepted)
     assert report.pruned == tuple(dict.fromkeys(body.payload for body in answers))
-    told = [explain(entry, SENTENCES) for entry in ledger.entries()]
+    told = list(map(sentence_of, ledger.entries()))
     assert any("Round 1 (stage 1, 1 of 2) asks one, three, two to train" in text for text in told)
     assert any("Round 2 closed because of everybody answered: 3 answers count." in t for t in told)
     assert not [text for text in told if " recorded " in text]

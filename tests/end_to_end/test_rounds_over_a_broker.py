@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
-from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened
 from fleetledger.schemas.envelope import INLINE_LIMIT
 from fleetledger.transport.brokers import MosquittoBroker
+from tests.coordinator.reports import of_home
 from tests.end_to_end.process_fleet import put_digits
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
 
@@ -78,7 +78,7 @@ class TestLikeEveryFleet(EveryTrainingFleet):
 
 
 def test_the_killed_agent_answered_its_round_and_the_rounds_after_it(fleet: Fleet) -> None:
-    rows = round_views.rounds(fleet.home)
+    rows = of_home.rounds(fleet.home)
     assert [(row.asked, row.counted, row.missing) for row in rows] == [(2, 2, 0)] * len(rows)
 
 

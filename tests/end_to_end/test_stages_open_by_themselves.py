@@ -20,12 +20,12 @@ from fleetledger.coordinator.topics.models.entries import (
     ModelExported,
     TemperatureFitted,
 )
-from fleetledger.coordinator.topics.stages import views as stage_views
 from fleetledger.coordinator.topics.stages.entries import StageOpened, TransitionReported
 from fleetledger.learning.numerics.detection import DetectionRules
 from fleetledger.schemas.models import Manifest
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.memory import InMemoryBroker
+from tests.coordinator.reports import of_home
 from tests.end_to_end.memory_fleet import RULES, MemoryFleet, put_pictures
 
 BY_REPORTS = Rules(
@@ -89,8 +89,8 @@ def test_a_fleet_opens_its_second_stage_by_itself(fleet: MemoryFleet) -> None:
     assert second.class_names == ("spot",)
     assert second.reason.startswith("reports of ")
     assert fleet.counted_samples()["spot"] == 30
-    opened = [stage.opened for stage in stage_views.stages(fleet.coordinator.home)]
-    assert opened == ["by operator", f"by {second.reason}"]
+    opened = [stage.opened_by for stage in of_home.stages(fleet.coordinator.home)]
+    assert opened == ["operator", second.reason]
 
 
 @pytest.mark.nightly

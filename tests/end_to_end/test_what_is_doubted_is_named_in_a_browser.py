@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import fleetledger
-from fleetledger.coordinator.topics.stages import views as stage_views
 from fleetledger.simulator.engines.mqtt.processes import Children
 from fleetledger.transport.brokers import MosquittoBroker
 from tests.coordinator.dashboard.chromium.browsing import Browsing, chromium
+from tests.coordinator.reports import of_home
 from tests.end_to_end.labelling_fleet import (
     DEVICES,
     KNOWN,
@@ -73,9 +73,9 @@ def test_a_class_that_nobody_had_is_known_by_all_devices(
     assert browsing.problems == []
 
     fleet.until(lambda: all(NEW in fleet.known_by(device) for device in DEVICES))
-    first, second = stage_views.stages(fleet.home)
-    assert first.opened == "by operator"
-    assert second.opened.startswith("by reports of 1 device")
+    first, second = of_home.stages(fleet.home)
+    assert first.opened_by == "operator"
+    assert second.opened_by.startswith("reports of 1 device")
     assert not (fleet.folder / OTHER / "data" / NEW).exists()
     for device in DEVICES:
         for name in (*KNOWN, NEW):

@@ -14,11 +14,11 @@ import pytest
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.devices.entries import DeviceBorn
 from fleetledger.coordinator.topics.models.entries import ModelExported
-from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.engines.mqtt.processes import Children
 from fleetledger.transport.brokers import MosquittoBroker
+from tests.coordinator.reports import of_home
 from tests.end_to_end.process_fleet import ProcessFleet
 
 FleetT = TypeVar("FleetT", bound="TrainingFleet")
@@ -105,7 +105,7 @@ class EveryTrainingFleet:
     """Tests of what holds of every fleet that has learned two stages, whatever went wrong."""
 
     def test_every_round_came_to_weights(self, fleet: TrainingFleet) -> None:
-        rows = round_views.rounds(fleet.home)
+        rows = of_home.rounds(fleet.home)
         assert [row.state for row in rows] == ["averaged"] * (2 * fleet.rounds_of_stage)
         assert sorted(fleet.averaged()) == [row.number for row in rows]
         assert fleet.operator("coordinator", "rounds").count("averaged") == len(rows)

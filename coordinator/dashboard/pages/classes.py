@@ -7,31 +7,10 @@ from fleetledger.coordinator.dashboard.parts.plot import scale_from
 from fleetledger.coordinator.dashboard.query import count_of
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
 from fleetledger.coordinator.reports.contributions import ClassFacts, class_facts
-from fleetledger.coordinator.reports.old_and_new_classes import (
-    class_counts,
-    first_stages,
-    newest_classes,
-)
-from fleetledger.schemas.message import Strict
+from fleetledger.coordinator.reports.old_and_new_classes import newest_classes
 from fleetledger.transport.pages.words import plural
 
 SHOWN = 200
-
-
-class ClassListLine(Strict):
-    """A class in the list."""
-
-    index: int
-    name: str
-    other_names: tuple[str, ...]
-    samples: int
-    contributions: int
-    first_stage: int | None
-    correct: int
-    total: int
-    share: float | None
-    new: bool
-    """It came in the newest stage that the model knows."""
 
 
 class ClassesPage(PageModel):
@@ -45,19 +24,18 @@ class ClassesPage(PageModel):
     """The model that accuracies are of."""
     scale_from: float
     """Share at which the plot's scale begins."""
-    classes: tuple[ClassListLine, ...]
+    classes: tuple[ClassFacts, ...]
+    newest: tuple[str, ...]
+    """Those of the newest stage that the model knows."""
     more: int | None
 
 
 def read(sources: Sources, asked: Asked) -> ClassesPage:
     """Return the classes."""
     ledger = sources.ledger
-    models = sources.state.models
-    version = models.newest_version if models.desired_of_all is None else models.desired_of_all
-    counted = {} if version is None else class_counts(ledger, version)
+    version = sources.state.models.leading
     newest = frozenset() if version is None else newest_classes(ledger, version)
-    counts = {name: (count.correct, count.total) for name, count in counted.items()}
-    classes = class_facts(ledger, counts, first_stages(ledger))
+    classes = class_facts(ledger)
     name = asked.query.get("name", "")
     place = next((i for i, item in enumerate(classes) if _is(item, name)), None)
     start = (place or 0) // SHOWN * SHOWN if name else count_of(asked.query.get("from")) or 0
@@ -67,8 +45,9 @@ def read(sources: Sources, asked: Asked) -> ClassesPage:
         asked=name,
         found="" if place is None else classes[place].name,
         version=version,
-        scale_from=scale_from(item.correct / item.total for item in classes if item.total),
-        classes=tuple(_line(item, new=item.name in newest) for item in classes[start:end]),
+        scale_from=scale_from(item.share for item in classes if item.share is not None),
+        classes=tuple(classes[start:end]),
+        newest=tuple(sorted(newest)),
         more=end if len(classes) > end else None,
     )
 
@@ -81,25 +60,10 @@ def _title(classes: list[ClassFacts]) -> str:
     if not classes:
         return "No class is registered yet; the first stage names them."
     known = f"The fleet knows {plural(len(classes), 'class', 'classes')}"
-    measured = [(item.correct / item.total, item) for item in classes if item.total]
+    measured = [(item.share, item) for item in classes if item.share is not None]
     if not measured:
         return f"{known}; no device has measured a model on them yet."
     share, weakest = min(measured, key=lambda found: (found[0], found[1].index))
     if share == 1:
         return f"{known}, and all that devices hold out of them is recognized."
     return f"{known}, and is weakest at {weakest.name}: {100 * share:.1f} % right."
-
-
-def _line(item: ClassFacts, *, new: bool) -> ClassListLine:
-    return ClassListLine(
-        index=item.index,
-        name=item.name,
-        other_names=item.other_names,
-        samples=item.samples,
-        contributions=item.contributions,
-        first_stage=item.first_stage,
-        correct=item.correct,
-        total=item.total,
-        share=item.correct / item.total if item.total else None,
-        new=new,
-    )

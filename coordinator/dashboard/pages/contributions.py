@@ -6,6 +6,7 @@ from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.query import count_of
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
 from fleetledger.coordinator.reports.contributions import (
+    STATES,
     ContributionFacts,
     ContributionFilter,
     CountsOverTime,
@@ -16,52 +17,12 @@ from fleetledger.coordinator.reports.contributions import (
 from fleetledger.coordinator.reports.model_waits import contributions_wait
 from fleetledger.coordinator.reports.waits import Wait
 from fleetledger.coordinator.topics.contributions.state import GivenAmount
-from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import plural
 
 SHOWN = 40
 HOUR_NS, DAY_NS = 3600 * 10**9, 86_400 * 10**9
 HOURS, DAYS = 24, 30
 """That are drawn."""
-STATES = {
-    "held": "in the sum",
-    "answer": "update to a round",
-    "late": "late",
-    "replaced": "replaced",
-    "withdrawn": "withdrawn by the device",
-    "retracted": "retracted",
-}
-
-
-class ContributionLine(Strict):
-    """A contribution in the list."""
-
-    index: int
-    time_ns: int
-    device: str
-    stage: int
-    part: int
-    revision: int
-    state: str
-    text: str
-    """The state in words."""
-    left_index: int | None
-    left_out: bool
-    set_aside: str
-    """Why it is set aside; empty where it is not."""
-    samples: int
-    payload_bytes: int
-    classes: dict[str, int]
-
-
-class StateLine(Strict):
-    """How many had the same end."""
-
-    state: str
-    text: str
-    count: int
-    samples: int
-    payload_bytes: int
 
 
 class ContributionsPage(PageModel):
@@ -73,11 +34,17 @@ class ContributionsPage(PageModel):
     model: int | None
     wait: Wait | None
     """What those wait for that no version is made of, of all devices."""
-    states: tuple[StateLine, ...]
+    states: dict[str, GivenAmount]
+    """How many had the same end."""
     by_hour: CountsOverTime
     by_day: CountsOverTime
-    lines: tuple[ContributionLine, ...]
+    lines: tuple[ContributionFacts, ...]
     older: int | None
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What became of contributions, in words."""
+        return STATES
 
 
 def read(sources: Sources, asked: Asked) -> ContributionsPage:
@@ -101,10 +68,10 @@ def read(sources: Sources, asked: Asked) -> ContributionsPage:
         wait=None
         if wanted.model is not None
         else contributions_wait(sources.ledger, sources.live, sources.now_ns),
-        states=tuple(_state_line(state, one) for state, one in states.items()),
+        states=states,
         by_hour=over_time(sources.ledger, wanted, sources.now_ns, HOUR_NS, HOURS),
         by_day=over_time(sources.ledger, wanted, sources.now_ns, DAY_NS, DAYS),
-        lines=tuple(map(_line, found[:SHOWN])),
+        lines=tuple(found[:SHOWN]),
         older=found[SHOWN - 1].index if len(found) > SHOWN else None,
     )
 
@@ -131,32 +98,3 @@ def _title(counts: dict[str, GivenAmount], wanted: ContributionFilter) -> str:
 
 def _counts(count: int) -> str:
     return "counts" if count == 1 else "count"
-
-
-def _state_line(state: str, item: GivenAmount) -> StateLine:
-    return StateLine(
-        state=state,
-        text=STATES.get(state, state),
-        count=item.count,
-        samples=item.samples,
-        payload_bytes=item.payload_bytes,
-    )
-
-
-def _line(item: ContributionFacts) -> ContributionLine:
-    return ContributionLine(
-        index=item.index,
-        time_ns=item.time_ns,
-        device=item.device,
-        stage=item.stage,
-        part=item.part,
-        revision=item.revision,
-        state=item.state,
-        text=STATES.get(item.state, item.state),
-        left_index=item.left_index,
-        left_out=item.left_out,
-        set_aside=item.set_aside,
-        samples=item.samples,
-        payload_bytes=item.payload_bytes,
-        classes=item.classes,
-    )

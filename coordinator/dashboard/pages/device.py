@@ -6,8 +6,7 @@ from functools import partial
 
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.parts.device_remarks import needs_look, remark
-from fleetledger.coordinator.dashboard.parts.presence_plot import absences
-from fleetledger.coordinator.dashboard.parts.timeline import Happened, timeline
+from fleetledger.coordinator.dashboard.parts.presence_plot import Happened, absences
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.day import health_points
@@ -21,6 +20,7 @@ from fleetledger.coordinator.reports.class_accuracy import (
 from fleetledger.coordinator.reports.fleet import fleet_now
 from fleetledger.coordinator.reports.presence import PresenceDay, PresenceSpan
 from fleetledger.coordinator.reports.rollouts.lookup import rollout_of
+from fleetledger.coordinator.reports.sentences import sentence_of
 from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.presence import Capabilities
@@ -59,11 +59,6 @@ class DevicePage(PageModel):
     rollout: int | None
     """The newest that it took part in."""
 
-    @property
-    def weak(self) -> tuple[ClassThere, ...]:
-        """Classes that the model is clearly worse at than the one before."""
-        return weak_classes(self.accuracy)
-
 
 def read(sources: Sources, asked: Asked) -> DevicePage:
     """Return what is known of a device; raise `NotThereError` where none has the name."""
@@ -80,7 +75,10 @@ def read(sources: Sources, asked: Asked) -> DevicePage:
         raise NotThereError(f"No device of the name {name} was admitted.")
     accuracy = accuracy_by_class(sources.ledger, name)
     limit = 1000 if "all" in asked.query else ENTRIES
-    happened = timeline(sources.ledger, name, limit + 1)
+    happened = tuple(
+        Happened(index=one.index, time=one.time_ns, sentence=sentence_of(one))
+        for one in sources.ledger.newest(limit + 1, about=name)
+    )
     remembered = PresenceDay.read(sources.home, sources.live, sources.now_ns, name)
     admitted_ns = sources.ledger.entry(device.admitted_index).time_ns
     presence = remembered.of_device(name, admitted_ns)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-from fleetledger.coordinator.dashboard.entry_lines import EntryLine, line_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
 from fleetledger.coordinator.dashboard.verification import VerificationNow
@@ -13,6 +10,7 @@ from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.history import GROUPS, troubles
+from fleetledger.coordinator.reports.reports import EntryReport, ShownEntry
 from fleetledger.coordinator.settings import load
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.proofs.inclusion import InclusionProof
@@ -48,12 +46,8 @@ class ProofStep(Strict):
 class OneEntry(Strict):
     """One entry, and the proof that it is in the ledger."""
 
-    line: EntryLine
-    actor: str
-    leaf: str
-    blobs: tuple[str, ...]
-    body: str
-    """As JSON."""
+    entry: EntryReport
+    """What `ledger show` shows."""
     size: int
     """Entries of the ledger to whose root the steps lead."""
     steps: tuple[ProofStep, ...]
@@ -70,7 +64,7 @@ class LedgerPage(PageModel):
     about: str
     word: str
     choices: tuple[str, ...] = CHOICES
-    entries: tuple[EntryLine, ...]
+    entries: tuple[ShownEntry, ...]
     older: int | None
     """Below which index older entries are; None where there are none."""
     newest: bool
@@ -95,7 +89,7 @@ def read(sources: Sources, asked: Asked) -> LedgerPage:
         size=size,
         about=about,
         word=word,
-        entries=tuple(line_of(entry) for entry in found[:SHOWN]),
+        entries=tuple(map(ShownEntry.of, found[:SHOWN])),
         older=found[SHOWN - 1].index if len(found) > SHOWN else None,
         newest=before >= size,
         checkpoint=_checkpoint(sources),
@@ -173,11 +167,7 @@ def _one(ledger: LedgerReader, index: int) -> OneEntry:
     steps = tuple(_steps(proof, entry.leaf_hash))
     root = steps[-1].result if steps else entry.leaf_hash.hex()
     return OneEntry(
-        line=line_of(entry),
-        actor=entry.actor,
-        leaf=entry.leaf_hash.hex(),
-        blobs=tuple(map(str, entry.blobs)),
-        body=json.dumps(entry.body, indent=2, ensure_ascii=False),
+        entry=EntryReport.whole(entry),
         size=proof.size,
         steps=steps,
         root=root,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal
 
 from fleetledger.coordinator.core.state_fold import state_of
@@ -15,7 +15,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports import models
 from fleetledger.coordinator.reports.contributions import contributors
 from fleetledger.coordinator.reports.model_waits import version_wait
-from fleetledger.coordinator.reports.models import ClassPair
+from fleetledger.coordinator.reports.models import ClassPair, ProviderRow, VersionRefusal
 from fleetledger.coordinator.reports.old_and_new_classes import (
     ClassCount,
     class_counts,
@@ -25,9 +25,10 @@ from fleetledger.coordinator.reports.old_and_new_classes import (
 from fleetledger.coordinator.reports.rollouts.lookup import summaries
 from fleetledger.coordinator.reports.rollouts.report import RolloutSummary
 from fleetledger.coordinator.reports.waits import Wait
+from fleetledger.coordinator.topics.models.queries import ModelReport, model_facts
 from fleetledger.coordinator.topics.models.stack import earlier
-from fleetledger.coordinator.topics.models.state import MeasuredAll, ModelVersion
-from fleetledger.coordinator.topics.releases.views import releases
+from fleetledger.coordinator.topics.models.state import DeviceMeasurement, MeasuredAll, ModelVersion
+from fleetledger.coordinator.topics.releases.views import ReleaseRow, releases
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import percent, plural
 
@@ -86,50 +87,12 @@ class ModelLineage(Strict):
     """Entries by which something left the sum before one of the versions."""
 
 
-class ParityLine(Strict):
-    """A provider, and whether what it computes is near enough to what was solved."""
-
-    provider: str
-    running: int
-    refused: int
-
-
-class RefusalLine(Strict):
-    """A device that did not keep the version."""
-
-    device: str
-    index: int
-    state: str
-    reason: str
-
-
-class MeasuredLine(Strict):
-    """How well the version does on a device."""
-
-    device: str
-    index: int
-    correct: int
-    total: int
-    share: float | None
-
-
-class ReleasedLine(Strict):
-    """A signature by which devices may install the version."""
-
-    number: int
-    index: int
-    key: str
-
-
 class ParityPart(Strict):
     """Whether what devices compute is what was solved."""
 
-    difference: float | None
-    """Largest difference of a score of the exported files from the coordinator's own."""
-    agreement: float | None
     runtime: str
     samples: int
-    providers: tuple[ParityLine, ...]
+    providers: tuple[ProviderRow, ...]
 
 
 class RunningLine(Strict):
@@ -143,7 +106,7 @@ class RunningLine(Strict):
     devices: int
     waiting: int
     """Devices that are to run it and have not said that they do."""
-    refusals: tuple[RefusalLine, ...]
+    refusals: tuple[VersionRefusal, ...]
 
 
 class Comparison(Strict):
@@ -165,7 +128,8 @@ class MeasuredPart(Strict):
     """Where the version was measured, the weakest first."""
 
     devices: int
-    lines: tuple[MeasuredLine, ...]
+    lines: dict[str, DeviceMeasurement]
+    """By device."""
     more: int | None
     """From which place on there are more; None where there are none."""
 
@@ -174,33 +138,23 @@ class Made(Strict):
     """What the version was made from."""
 
     method: str
-    source: str | None
-    """The ONNX file that it was imported from; null where the fleet learned it."""
-    contributions: int
     contributors: int
     in_rounds: bool
     seconds: float
     remarks: tuple[str, ...]
-    descends: tuple[str, ...]
-    """Devices of whose retracted answers to rounds it descends."""
-    solved_index: int
-    exported_index: int | None
-    aggregate: str
-    head: str
-    manifest: str | None
-    releases: tuple[ReleasedLine, ...]
+    releases: tuple[ReleaseRow, ...]
 
 
 class ModelPage(PageModel):
     """A version of the model."""
 
-    version: int
+    facts: ModelReport
+    """What `model show` shows."""
     lead: str
     wait: Wait | None
     """What keeps it from going out by itself."""
     before: int | None
     after: int | None
-    class_names: tuple[str, ...]
     runs: RunningLine
     comparison: Comparison
     lineage: ModelLineage
@@ -223,10 +177,9 @@ def read(sources: Sources, asked: Asked) -> ModelPage:
         title=_title(model, measured, compared),
         lead=_lead(compared),
         wait=version_wait(ledger, sources.live, sources.now_ns, version),
-        version=version,
+        facts=model_facts(known, version),
         before=compared.before,
         after=min((one for one in known.by_version if one > version), default=None),
-        class_names=model.made.class_names,
         runs=_running(ledger, model),
         comparison=compared,
         lineage=_lineage(ledger, model),
@@ -274,24 +227,16 @@ def _running(ledger: LedgerReader, model: ModelVersion) -> RunningLine:
         on=on,
         devices=devices,
         waiting=max(0, devices - on - len(refusals)) if desired else 0,
-        refusals=tuple(
-            RefusalLine(device=name, index=index, state=state.replace("_", " "), reason=why)
-            for name, index, state, why in refusals
-        ),
+        refusals=tuple(refusals),
     )
 
 
 def _parity(ledger: LedgerReader, model: ModelVersion) -> ParityPart:
     parity = None if model.exported is None else model.exported.parity
     return ParityPart(
-        difference=None if parity is None else parity.max_absolute_difference,
-        agreement=None if parity is None else parity.agreement,
         runtime="" if parity is None else parity.runtime,
         samples=0 if parity is None else parity.samples,
-        providers=tuple(
-            ParityLine(provider=row.provider, running=row.running, refused=row.refused)
-            for row in models.providers(ledger, model.version)
-        ),
+        providers=tuple(models.providers(ledger, model.version)),
     )
 
 
@@ -301,16 +246,7 @@ def _measured(
     found = models.measured_on(ledger, version, place, SHOWN + 1)
     return MeasuredPart(
         devices=measured.devices,
-        lines=tuple(
-            MeasuredLine(
-                device=device,
-                index=one.index,
-                correct=one.correct,
-                total=one.total,
-                share=one.share,
-            )
-            for device, one in found[:SHOWN]
-        ),
+        lines=dict(islice(found.items(), SHOWN)),
         more=place + SHOWN if len(found) > SHOWN else None,
     )
 
@@ -321,22 +257,11 @@ def _made(ledger: LedgerReader, model: ModelVersion) -> Made:
         solved = {"method": "imported", "seconds": 0.0}
     return Made(
         method=solved["method"],
-        source=model.source,
-        contributions=model.contributions,
         contributors=contributors(ledger, model.version),
         in_rounds=solved.get("weights_index") is not None,
         seconds=solved["seconds"],
         remarks=tuple(solved.get("remarks", ())),
-        descends=tuple(solved.get("descends", ())),
-        solved_index=model.solved_index,
-        exported_index=model.exported_index,
-        aggregate=model.aggregate,
-        head=model.head,
-        manifest=None if model.exported is None else model.exported.manifest.digest,
-        releases=tuple(
-            ReleasedLine(number=row.number, index=row.index, key=row.key)
-            for row in releases(ledger, version=model.version)
-        ),
+        releases=tuple(releases(ledger, version=model.version)),
     )
 
 

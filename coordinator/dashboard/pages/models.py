@@ -11,29 +11,14 @@ from fleetledger.coordinator.reports.model_waits import model_waits
 from fleetledger.coordinator.reports.models import newest_models
 from fleetledger.coordinator.reports.version_accuracy import AccuracyByVersion, version_accuracies
 from fleetledger.coordinator.reports.waits import Wait
-from fleetledger.coordinator.topics.models.state import ModelsState, ModelVersion
-from fleetledger.schemas.message import Strict
+from fleetledger.coordinator.topics.models.queries import ListedModel, models
+from fleetledger.coordinator.topics.models.state import ModelsState
 from fleetledger.transport.pages.words import percent, plural
 
 SHOWN = 25
 DRAWN = 40
 """Versions in the plot of accuracy."""
 _ALL = 2**62
-
-
-class ModelLine(Strict):
-    """A version in the list."""
-
-    version: int
-    state: str
-    solved_index: int
-    solved_ns: int
-    classes: int
-    contributions: int
-    running: int
-    measured: int
-    accuracy: float | None
-    of_pixels: bool
 
 
 class ModelsPage(PageModel):
@@ -51,7 +36,7 @@ class ModelsPage(PageModel):
     """Why no model could be made since the newest one."""
     devices: int
     accuracy: AccuracyByVersion
-    models: tuple[ModelLine, ...]
+    models: tuple[ListedModel, ...]
     older: int | None
 
 
@@ -72,7 +57,7 @@ def read(sources: Sources, asked: Asked) -> ModelsPage:
         failed=known.failed.reason if known.failed else "",
         devices=devices,
         accuracy=version_accuracies(ledger, DRAWN),
-        models=tuple(_line(known, model, running[model.version]) for model in found[:SHOWN]),
+        models=tuple(models(known, versions=found[:SHOWN])),
         older=found[SHOWN - 1].version if len(found) > SHOWN else None,
     )
 
@@ -91,19 +76,3 @@ def _title(known: ModelsState, running: Counter[int], devices: int) -> str:
     if measured.mean_iou is not None:
         return f"{where}, with a mean IoU of {percent(measured.accuracy)} there."
     return f"{where}, and is right for {percent(measured.accuracy)} of what they hold out."
-
-
-def _line(known: ModelsState, model: ModelVersion, running: int) -> ModelLine:
-    measured = known.measured_all(model.version)
-    return ModelLine(
-        version=model.version,
-        state=known.name_of_state(model.version),
-        solved_index=model.solved_index,
-        solved_ns=model.solved_ns,
-        classes=len(model.made.class_names),
-        contributions=model.contributions,
-        running=running,
-        measured=measured.devices,
-        accuracy=measured.accuracy,
-        of_pixels=measured.mean_iou is not None,
-    )

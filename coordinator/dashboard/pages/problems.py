@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.dashboard.entry_lines import EntryLine, line_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.parts.need_actions import NeedHere, with_doing
 from fleetledger.coordinator.dashboard.query import count_of
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
 from fleetledger.coordinator.reports.fleet import fleet_now
 from fleetledger.coordinator.reports.history import trouble_count, troubles
+from fleetledger.coordinator.reports.reports import ShownEntry
 from fleetledger.transport.pages.words import plural
 
 SHOWN = 30
@@ -20,7 +20,7 @@ class ProblemsPage(PageModel):
     needs: tuple[NeedHere, ...]
     count: int
     """Entries that needed a person at their time."""
-    entries: tuple[EntryLine, ...]
+    entries: tuple[ShownEntry, ...]
     older: int | None
 
 
@@ -35,7 +35,7 @@ def read(sources: Sources, asked: Asked) -> ProblemsPage:
         title=_title(sum(need.urgency == "now" for need in needs), len(needs), count),
         needs=tuple(with_doing(need, sources.home) for need in needs),
         count=count,
-        entries=tuple(map(line_of, found[:SHOWN])),
+        entries=tuple(map(ShownEntry.of, found[:SHOWN])),
         older=found[SHOWN - 1].index if len(found) > SHOWN else None,
     )
 

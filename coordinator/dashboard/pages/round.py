@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.dashboard.page import PageModel
-from fleetledger.coordinator.dashboard.pages.stage import RoundLine, round_line
 from fleetledger.coordinator.dashboard.query import number_in_path
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
 from fleetledger.coordinator.ledger.reader import LedgerReader
@@ -35,20 +35,14 @@ class AskedDevice(Strict):
 class RoundPage(PageModel):
     """A round."""
 
-    stage: int
-    line: RoundLine
+    line: RoundFacts
     rounds_of_stage: int
     deadline_seconds: float
-    opened_ns: int
-    closed_ns: int | None
     weights: str
-    weights_bytes: int
     result: str
     """Digest of the weights that it gave; empty where there are none."""
     aggregate: str
-    averaging_seconds: float | None
     remarks: tuple[str, ...]
-    follows: int | None
     devices: tuple[AskedDevice, ...]
     observers: tuple[str, ...]
     before: int | None
@@ -68,19 +62,13 @@ def read(sources: Sources, asked: Asked) -> RoundPage:
     answers = stages.answers_to(ledger, number)
     return RoundPage(
         title=_title(found, answers),
-        stage=found.stage,
-        line=round_line(found),
+        line=replace(found),  # a copy: that of the state goes on
         rounds_of_stage=opened.rounds_of_stage,
         deadline_seconds=opened.deadline_seconds,
-        opened_ns=found.opened_ns,
-        closed_ns=found.closed_ns,
         weights=opened.weights.digest,
-        weights_bytes=found.weights_bytes,
         result=averaged["weights"]["digest"] if averaged else "",
         aggregate=averaged.get("aggregate", ""),
-        averaging_seconds=found.averaging_seconds,
         remarks=tuple(averaged.get("remarks", ())),
-        follows=opened.follows,
         devices=tuple(_device(name, answers.get(name), closed) for name in sorted(opened.cohort)),
         observers=opened.observers,
         before=max((one for one in rounds if one < number), default=None),

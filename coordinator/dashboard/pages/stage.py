@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.dashboard.page import PageModel
-from fleetledger.coordinator.dashboard.pages.stages import StageLine, open_title, stage_line
+from fleetledger.coordinator.dashboard.pages.stages import as_it_stands, open_title
 from fleetledger.coordinator.dashboard.query import count_of, number_in_path
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
 from fleetledger.coordinator.reports import stages
 from fleetledger.coordinator.reports.answers import FleetNow
 from fleetledger.coordinator.reports.fleet import fleet_now
-from fleetledger.coordinator.reports.stages import StageFacts
+from fleetledger.coordinator.reports.stages import AnswerRow, GivenRow, StageFacts
 from fleetledger.coordinator.reports.waits import Wait
 from fleetledger.coordinator.topics.rounds.state import RoundFacts
-from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import plural
 
 SHOWN = 40
@@ -21,49 +22,10 @@ SHOWN = 40
 _ALL = 2**62
 
 
-class GivenLine(Strict):
-    """What a device gave."""
-
-    device: str
-    parts: int
-    samples: int
-    payload_bytes: int
-    newest_index: int
-    state: str
-
-
-class NothingLine(Strict):
-    """A device that had nothing, or could not."""
-
-    device: str
-    index: int
-    reason: str
-
-
-class RoundLine(Strict):
-    """A round in the list."""
-
-    number: int
-    round_of_stage: int
-    phase: str
-    state: str
-    opened_index: int
-    closed_index: int | None
-    averaged_index: int | None
-    asked: int
-    looking: int
-    counted: int | None
-    missing: int | None
-    samples: int | None
-    drift: float | None
-    seconds: float | None
-    reason: str
-
-
 class StagePage(PageModel):
     """A stage."""
 
-    stage: StageLine
+    stage: StageFacts
     is_open: bool
     stopped_index: int | None
     stopped: str
@@ -73,12 +35,12 @@ class StagePage(PageModel):
     """What closes it, while it is open."""
     before: int | None
     after: int | None
-    given: tuple[GivenLine, ...]
+    given: tuple[GivenRow, ...]
     most_samples: int
     """That one device gave."""
     more_given: int | None
-    nothing: tuple[NothingLine, ...]
-    rounds: tuple[RoundLine, ...]
+    nothing: tuple[AnswerRow, ...]
+    rounds: tuple[RoundFacts, ...]
     older_rounds: int | None
 
 
@@ -98,7 +60,7 @@ def read(sources: Sources, asked: Asked) -> StagePage:
     last = state_of(ledger).stages.current or 0
     return StagePage(
         title=_title(found, fleet, is_open=now is not None),
-        stage=stage_line(found, fleet.stage),
+        stage=as_it_stands(found, fleet.stage),
         is_open=now is not None,
         stopped_index=stopped.index if stopped else None,
         stopped=stopped.reason if stopped else "",
@@ -107,45 +69,11 @@ def read(sources: Sources, asked: Asked) -> StagePage:
         before=number - 1 if number > 1 else None,
         after=number + 1 if number < last else None,
         most_samples=sum(row.samples for row in stages.stage_contributions(ledger, number, 0, 1)),
-        given=tuple(
-            GivenLine(
-                device=row.device,
-                parts=row.parts,
-                samples=row.samples,
-                payload_bytes=row.payload_bytes,
-                newest_index=row.newest_index,
-                state=row.state,
-            )
-            for row in given[:SHOWN]
-        ),
+        given=tuple(given[:SHOWN]),
         more_given=place + SHOWN if len(given) > SHOWN else None,
-        nothing=tuple(
-            NothingLine(device=device, index=index, reason=reason)
-            for device, index, reason in stages.nothing_for(ledger, number, SHOWN)
-        ),
-        rounds=tuple(map(round_line, rounds[:SHOWN])),
+        nothing=tuple(stages.nothing_for(ledger, number, SHOWN)),
+        rounds=tuple(map(replace, rounds[:SHOWN])),  # copies: those of the state go on
         older_rounds=rounds[SHOWN - 1].number if len(rounds) > SHOWN else None,
-    )
-
-
-def round_line(found: RoundFacts) -> RoundLine:
-    """Return a round as it stands in a list."""
-    return RoundLine(
-        number=found.number,
-        round_of_stage=found.round_of_stage,
-        phase=found.phase,
-        state=found.state,
-        opened_index=found.opened_index,
-        closed_index=found.closed_index,
-        averaged_index=found.averaged_index,
-        asked=found.asked,
-        looking=found.looking,
-        counted=found.counted,
-        missing=found.missing,
-        samples=found.samples,
-        drift=found.drift,
-        seconds=found.seconds,
-        reason=found.reason or "",
     )
 
 
@@ -155,5 +83,5 @@ def _title(found: StageFacts, fleet: FleetNow, *, is_open: bool) -> str:
     if is_open and fleet.stage is not None:
         return open_title(fleet.stage)
     taught = plural(len(found.class_names), "class", "classes")
-    answered = f"{found.answered or 0} of {plural(found.expected or 0, 'device')} answered"
+    answered = f"{found.answered} of {plural(found.expected, 'device')} answered"
     return f"Stage {found.stage} is closed: it asked for {taught}, and {answered}."

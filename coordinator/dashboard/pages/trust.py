@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 
 from fleetledger.coordinator.core.phrases import natural
 from fleetledger.coordinator.core.state import State
@@ -14,6 +13,7 @@ from fleetledger.coordinator.errors import KeyFileError
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.releases import views as release_views
+from fleetledger.coordinator.topics.releases.views import ReleaseRow, WaitingRelease
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import moment, plural
@@ -40,29 +40,6 @@ class RootNow(Strict):
     keys: tuple[EnrolledKeyLine, ...]
 
 
-class PushLine(Strict):
-    """A version that waits for a release."""
-
-    version: int
-    index: int
-    devices: tuple[str, ...] | None
-    rollout: int | None = None
-    """That offers it to a group."""
-    group: int | None = None
-
-
-class ReleaseLine(Strict):
-    """A release."""
-
-    number: int
-    version: int
-    index: int
-    action: int
-    """The entry that made the version desired."""
-    key: str
-    expires_ns: int | None
-
-
 class DeviceKeyLine(Strict):
     """The key of a device."""
 
@@ -78,8 +55,8 @@ class TrustPage(PageModel):
 
     root: RootNow | None
     coordinator_key: str
-    waiting: tuple[PushLine, ...]
-    releases: tuple[ReleaseLine, ...]
+    waiting: tuple[WaitingRelease, ...]
+    releases: tuple[ReleaseRow, ...]
     key_states: dict[str, int]
     """Devices by the state of their key; `none` where nobody invited them."""
     keys: tuple[DeviceKeyLine, ...]
@@ -90,16 +67,7 @@ def read(sources: Sources, asked: Asked) -> TrustPage:
     """Return what the fleet believes."""
     ledger, place = sources.ledger, count_of(asked.query.get("keys")) or 0
     root = _root(ledger, sources.now_ns)
-    waiting = tuple(
-        PushLine(
-            version=push.version,
-            index=push.action,
-            devices=push.devices,
-            rollout=push.rollout,
-            group=push.group,
-        )
-        for push in release_views.waiting(ledger)
-    )
+    waiting = tuple(release_views.waiting(ledger))
     states = _states(sources.state)
     keys = _keys(sources.state, place)
     return TrustPage(
@@ -107,16 +75,16 @@ def read(sources: Sources, asked: Asked) -> TrustPage:
         root=root,
         coordinator_key=_own_key(sources),
         waiting=waiting,
-        releases=tuple(
-            ReleaseLine.model_validate(asdict(row)) for row in release_views.releases(ledger, SHOWN)
-        ),
+        releases=tuple(release_views.releases(ledger, SHOWN)),
         key_states=states,
         keys=keys[:SHOWN],
         more_keys=place + SHOWN if len(keys) > SHOWN else None,
     )
 
 
-def _title(root: RootNow | None, waiting: tuple[PushLine, ...], states: dict[str, int]) -> str:
+def _title(
+    root: RootNow | None, waiting: tuple[WaitingRelease, ...], states: dict[str, int]
+) -> str:
     if waiting:
         versions = ", ".join(sorted({str(push.version) for push in waiting}))
         return f"Model {versions} waits for a signature before devices install it."

@@ -13,8 +13,9 @@ from fleetledger.coordinator.dashboard.parts.plot import (
     PlotLine,
     ValueAxis,
 )
-from fleetledger.coordinator.dashboard.parts.timeline import Happened
 from fleetledger.coordinator.reports.presence import FleetPresence, PresenceSpan
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.times import IsoTime
 from fleetledger.transport.pages.words import clock, long, percent, plural, time_ticks
 
 _STRIP = PlotFrame(width=372, height=52, left=1, right=371, top=2, bottom=28)
@@ -24,6 +25,15 @@ _TIMES = {1: "once", 2: "twice"}
 _HOUR_NS = 3600 * 10**9
 _FEW = 20
 """Up to so many devices the plot of the fleet begins at none."""
+
+
+class Happened(Strict):
+    """An entry, or what the coordinator saw, in a sentence."""
+
+    index: int | None = None
+    """Of the entry; None of what is not in the ledger."""
+    time: IsoTime
+    sentence: str
 
 
 def presence_strip(spans: Sequence[PresenceSpan]) -> Plot | None:

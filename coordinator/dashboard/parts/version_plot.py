@@ -48,7 +48,7 @@ def version_plot(measured: AccuracyByVersion, *, small: bool = False) -> Plot | 
             [(at, None if share is None else 100 * share) for at, share in enumerate(found)],
             _label(which, found),
             "" if which == "all" else which,
-            _mark(which) if len(shown) <= _MARKED else "",
+            ("square" if which == "new" else "dot") if len(shown) <= _MARKED else "",
         )
         for which, found in values.items()
     ]
@@ -69,7 +69,3 @@ def _stages(drawing: Drawing, stages: list[int]) -> list[tuple[float, str]]:
 def _label(which: str, shares: list[float | None]) -> str:
     newest = next((share for share in reversed(shares) if share is not None), None)
     return "" if newest is None else f"{which} {100 * newest:.1f}"
-
-
-def _mark(which: str) -> str:
-    return "square" if which == "new" else "dot"

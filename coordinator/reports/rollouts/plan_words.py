@@ -88,7 +88,7 @@ def _fields(told: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
             case "hours":
                 yield name, _hours(value)
             case "gates":
-                yield name, _gates(value)
+                yield name, (dict(map(_gate, value)) if isinstance(value, list | tuple) else value)
             case _:
                 yield name, value.value if isinstance(value, Enum) else value
 
@@ -134,10 +134,6 @@ def _hours(value: object) -> object:
         raise CommandError(f"hours: {value!r} is not such as 22:00-05:00")
     begins, ends = (int(found[n]) * 60 + int(found[n + 1]) for n in (1, 3))
     return {"begins": begins, "ends": ends}
-
-
-def _gates(value: object) -> object:
-    return dict(map(_gate, value)) if isinstance(value, list | tuple) else value
 
 
 def _gate(text: str) -> tuple[str, float | str]:

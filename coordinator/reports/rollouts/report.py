@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.reports.waits import Wait
-from fleetledger.coordinator.topics.rollouts.gates import GateName
+from fleetledger.coordinator.topics.rollouts.gates import GateFinding, GateName
 from fleetledger.coordinator.topics.rollouts.membership import DeviceStage
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome
@@ -168,21 +168,12 @@ class EvidenceCurve(Strict):
     points: tuple[EvidencePoint, ...]
 
 
-class GateLine(Strict):
+class GateLine(GateFinding):
     """What a gate says of a group."""
 
     group: int
-    gate: GateName
-    outcome: Outcome
-    text: str
     short: str
     """The figures alone."""
-    value: float | None = None
-    limit: float | None = None
-    of_class: str | None = None
-    """The class that decides."""
-    alone: str | None = None
-    """The device without which it would not fail."""
     index: int | None = None
     """The entry with the verdict; None where it is made of what came so far."""
 

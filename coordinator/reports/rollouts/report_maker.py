@@ -310,16 +310,7 @@ def _gates(story: RolloutStory) -> Iterable[report.GateLine]:
         measured = group.measured[-1]
         for found in measured.body.gates:
             yield report.GateLine(
-                group=group.number,
-                gate=found.gate,
-                outcome=found.outcome,
-                text=found.text,
-                short=short_of(found),
-                value=found.value,
-                limit=found.limit,
-                of_class=found.of_class,
-                alone=found.alone,
-                index=measured.index,
+                **dict(found), group=group.number, short=short_of(found), index=measured.index
             )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from fleetledger.coordinator.core.decision import Decision, ask, record
 from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.core.requests import BeatCoordinator, TellOperator
 from fleetledger.coordinator.core.rules import SilenceRules
 from fleetledger.coordinator.core.state import State
@@ -25,7 +26,6 @@ from fleetledger.schemas.values import DeviceId
 _REPEATABLE = frozenset((Birth.kind, Death.kind))
 _LOOK_SECONDS = 60.0
 _LOOK_SHARE = 0.05
-_NAMED_IN_LOG = 10
 
 
 class Silence:
@@ -87,12 +87,12 @@ class Silence:
         if silent:
             text = (
                 f"nothing that can be believed came for {longest / 3600:.4g} h from "
-                f"{_named(silent)}: they are off, they cannot reach the broker, or somebody keeps "
+                f"{some(silent)}: they are off, they cannot reach the broker, or somebody keeps "
                 "back what they say"
             )
             decision += ask(TellOperator(text))
         if heard:
-            decision += ask(TellOperator(f"heard again: {_named(heard)}"))
+            decision += ask(TellOperator(f"heard again: {some(heard)}"))
         return decision
 
 
@@ -103,9 +103,3 @@ def _seconds(since_ns: int, now_ns: int) -> float:
 def _groups(devices: list[DeviceId]) -> Iterator[tuple[DeviceId, ...]]:
     for begin in range(0, len(devices), MAX_NAMED):
         yield tuple(devices[begin : begin + MAX_NAMED])
-
-
-def _named(devices: list[DeviceId]) -> str:
-    listed = ", ".join(devices[:_NAMED_IN_LOG])
-    more = len(devices) - _NAMED_IN_LOG
-    return f"{listed} and {more} more" if more > 0 else listed

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic, Notification
-from fleetledger.coordinator.ledger.describe import time_text
 from fleetledger.coordinator.topics.devices.entries import DeviceBorn, DeviceDoubled, DeviceSettled
 from fleetledger.coordinator.topics.keys.state import DeviceKeys, Invitation, KeysState
 from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.times import iso_time
 from fleetledger.schemas.values import DeviceId, Digest
 
 MAX_REASON = 300
@@ -37,7 +37,7 @@ def _invite(keys: KeysState, body: DeviceInvited, at: EntryContext) -> None:
 
 def _say_invited(body: DeviceInvited, _: EntryContext) -> str:
     return (
-        f"Device {body.device} may enrol one key until {time_text(body.expires_ns)} UTC, with the "
+        f"Device {body.device} may enrol one key until {iso_time(body.expires_ns)}, with the "
         f"token {body.invitation.short}."
     )
 

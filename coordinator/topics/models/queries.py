@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -29,6 +29,9 @@ class ListedModel(Strict):
     version: Annotated[int, Column("version")]
     state: Annotated[str, Column("state", of="state_told")]
     waits_for_release: bool
+    solved_index: int
+    """The entry by which it was made."""
+    solved: IsoTime
     class_names: Annotated[tuple[str, ...], Column("classes", len)]
     contributions: Annotated[int, Column("contributions", last=True)]
     running_on: Annotated[int, Column("runs on", last=True)]
@@ -41,6 +44,7 @@ class ListedModel(Strict):
     """Devices that have tried it on their held-out samples."""
     accuracy: Annotated[float | None, Column("accuracy", of="accuracy_told")]
     """Share of all of these that it was right for, 0 to 1; of pixels the mean IoU."""
+    of_pixels: bool
 
     @property
     def accuracy_told(self) -> str:
@@ -92,24 +96,31 @@ class GoingBack:
     """Devices that were told to run a version of their own, by that version."""
 
 
-def models(known: ModelsState, waiting: Collection[int] = ()) -> list[ListedModel]:
-    """Return the versions, oldest first; those of `waiting` wait for their release."""
+def models(
+    known: ModelsState,
+    waiting: Collection[int] = (),
+    versions: Iterable[ModelVersion] | None = None,
+) -> list[ListedModel]:
+    """Return some versions, or all, oldest first; those of `waiting` wait for their release."""
     running = known.running
     return [
         ListedModel(
-            version=version,
-            state=known.name_of_state(version),
-            waits_for_release=version in waiting,
+            version=model.version,
+            state=known.name_of_state(model.version),
+            waits_for_release=model.version in waiting,
+            solved_index=model.solved_index,
+            solved=model.solved_ns,
             class_names=model.made.class_names,
             contributions=model.contributions,
-            running_on=running[version],
+            running_on=running[model.version],
             descends=tuple(sorted(model.descends)),
             source=model.source,
             measured_on=measured.devices,
             accuracy=measured.accuracy,
+            of_pixels=measured.mean_iou is not None,
         )
-        for version, model in known.by_version.items()
-        for measured in [known.measured_all(version)]
+        for model in (known.by_version.values() if versions is None else versions)
+        for measured in [known.measured_all(model.version)]
     ]
 
 

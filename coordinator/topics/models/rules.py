@@ -113,7 +113,7 @@ class Models:
                     else None,
                 )
             )
-        if self._resting(now_ns):
+        if self._live.last_model_ns is not None and not self._due(now_ns):
             return Decision()
         weighed = self._bounds.due()
         if weighed.entries:
@@ -405,10 +405,6 @@ class Models:
             return now_ns
         pause = self._rules.pause_seconds(self._state.models.in_a_row)
         return self._live.last_model_ns + round(pause * NANOSECONDS)
-
-    def _resting(self, now_ns: int) -> bool:
-        """Whether no model is due whatever came, so that nobody needs to go through it all."""
-        return self._live.last_model_ns is not None and not self._due(now_ns)
 
     def _waiting(self) -> bool:
         """Whether a model of what is held now would differ; the same until the next entry."""

@@ -346,6 +346,11 @@ class ModelsState:
         return None if self.desired is None else self.desired.version
 
     @property
+    def leading(self) -> int | None:
+        """The version that all devices are to run, or the newest where none is that."""
+        return self.newest_version if self.desired_of_all is None else self.desired_of_all
+
+    @property
     def canaries(self) -> dict[int, tuple[DeviceId, ...]]:
         """Devices that were told to run a version of their own, by that version."""
         said = self.desired_by_device.items()

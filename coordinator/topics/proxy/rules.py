@@ -30,7 +30,7 @@ from fleetledger.schemas.envelope import PROXY, Envelope
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.models import of_pictures
 from fleetledger.schemas.presence import Birth, Death, Heartbeat
-from fleetledger.schemas.proxy import Scored, ScoredModel, ScoringOrder
+from fleetledger.schemas.proxy import Scored, ScoringOrder
 from fleetledger.schemas.receipts import Accepted, Answer, Receipt, Refused
 from fleetledger.schemas.reports import Problem
 from fleetledger.schemas.values import Digest
@@ -133,7 +133,7 @@ class Proxy:
         chosen = OldModelChosen(
             number=asked.number,
             answer=body,
-            winner=_best(body.scored),
+            winner=max(reversed(body.scored), key=lambda model: model.score, default=None),
             previous=self._old_model(body.previous),
             current=self._old_model(body.current),
         )
@@ -182,8 +182,3 @@ class Proxy:
         opened = self._state.rounds.by_number[asked.number].opened
         key = PartKey(stage=opened.stage, part=opened.number)
         return ask(SendToDevice(PROXY, "rcpt", Receipt(about="scored", key=key, answer=answer)))
-
-
-def _best(scored: tuple[ScoredModel, ...]) -> ScoredModel | None:
-    """Return the best of some models; of equal ones the last."""
-    return max(reversed(scored), key=lambda model: model.score, default=None)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
-from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
 from fleetledger.schemas.command_report import Column
 
@@ -27,15 +26,14 @@ class OldModelRow:
     """The old model of devices that enter the next one."""
 
 
-def old_models(home: Path) -> list[OldModelRow]:
+def old_models(ledger: LedgerReader) -> list[OldModelRow]:
     """Return what a proxy scored and chose, oldest first; nothing where there is none."""
-    with ledger_of(home) as ledger:
-        return [
-            _chosen(OldModelChosen.model_validate(entry.body))
-            if entry.kind == OldModelChosen.kind
-            else _missed(OldModelMissed.model_validate(entry.body))
-            for entry in ledger.find(OldModelChosen, OldModelMissed)
-        ]
+    return [
+        _chosen(OldModelChosen.model_validate(entry.body))
+        if entry.kind == OldModelChosen.kind
+        else _missed(OldModelMissed.model_validate(entry.body))
+        for entry in ledger.find(OldModelChosen, OldModelMissed)
+    ]
 
 
 def _chosen(body: OldModelChosen) -> OldModelRow:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fleetledger.coordinator.core.decision import Decision, ask
 from fleetledger.coordinator.core.requests import SendToDevice
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.topics.models.offers import GroupOffer
 from fleetledger.coordinator.topics.models.state import DesiredVersion
 from fleetledger.coordinator.topics.releases.state import Released
 from fleetledger.schemas.models import MAX_LACKING, DesiredModel
@@ -35,7 +34,15 @@ class Delivery:
             return Decision()
         message = self._message(told)
         if told.group is not None:
-            message = _offered(message, told.group)
+            message = message.model_copy(
+                update={
+                    "rollout": told.group.rollout,
+                    "group": told.group.group,
+                    "mode": "shadow" if told.group.mode == "shadow" else None,
+                    "hours": told.group.hours,
+                    "settle_seconds": told.group.settle_seconds,
+                }
+            )
         return ask(SendToDevice(device, "desired", message, retain=True))
 
     def _message(self, told: DesiredVersion | Released) -> DesiredModel:
@@ -59,16 +66,3 @@ class Delivery:
             self._lacks_at = (version, self._state.classes.changed)
             self._lacks = self._state.lacking(version)[:MAX_LACKING]
         return self._lacks
-
-
-def _offered(message: DesiredModel, group: GroupOffer) -> DesiredModel:
-    """Return the message with what a rollout wants to know of the device."""
-    return message.model_copy(
-        update={
-            "rollout": group.rollout,
-            "group": group.group,
-            "mode": "shadow" if group.mode == "shadow" else None,
-            "hours": group.hours,
-            "settle_seconds": group.settle_seconds,
-        }
-    )

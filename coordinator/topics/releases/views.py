@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.settings import CoordinatorSettings
 from fleetledger.coordinator.topics.releases.entries import ReleaseSigned, RootPublished
+from fleetledger.schemas.command_report import Column
 from fleetledger.schemas.releases import Release
 from fleetledger.schemas.rollouts import Share
 from fleetledger.schemas.roots import SignedRoot
@@ -17,28 +19,40 @@ from fleetledger.schemas.values import DeviceId, Digest
 
 
 @dataclass(frozen=True)
-class WaitingPush:
-    """A version that is desired, and not released yet."""
+class WaitingRelease:
+    """A version that is desired, and waits for a signature."""
 
-    action: int
     version: int
+    index: int
+    """Entry that made it desired."""
     manifest: Digest
     devices: tuple[DeviceId, ...] | None
+    """None for all, or for a group of a rollout."""
     rollout: int | None = None
     """That offers it to a group."""
     group: int | None = None
     share: Share | None = None
     """Of that group; None for all."""
 
+    @property
+    def whom(self) -> str:
+        """For whom it waits, in words."""
+        if self.rollout is not None:
+            return f"group {self.group} of rollout {self.rollout}"
+        return ", ".join(self.devices) if self.devices else "all devices"
+
 
 @dataclass(frozen=True)
 class ReleaseRow:
     """A release, as it was signed."""
 
-    number: int
-    version: int
-    key: str
-    index: int
+    number: Annotated[int, Column("number")]
+    version: Annotated[int, Column("model")]
+    """Of the model."""
+    key: Annotated[str, Column("key")]
+    """Who signed it."""
+    index: Annotated[int, Column("entry")]
+    """The entry with it."""
     action: int
     """Entry that made the version desired."""
     expires_ns: int | None
@@ -59,16 +73,16 @@ def root_entry(ledger: LedgerReader) -> tuple[int, SignedRoot] | None:
     return published[-1].index, RootPublished.model_validate(published[-1].body).root
 
 
-def waiting(ledger: LedgerReader) -> list[WaitingPush]:
+def waiting(ledger: LedgerReader) -> list[WaitingRelease]:
     """Return what waits for a release, oldest first; nothing where there is no root."""
     state = state_of(ledger)
     if state.trust.root is None:
         return []
     desired = (one for one in state.models.all_desired if one.action not in state.trust.releases)
     return [
-        WaitingPush(
-            one.action,
+        WaitingRelease(
             one.version,
+            one.action,
             exported.manifest.digest,
             one.devices,
             None if group is None else group.rollout,
@@ -114,7 +128,7 @@ def release_to_sign(
             f"version: {version} does not wait for a release; `fleetledger trust show` says what "
             "does, `fleetledger model push` makes a version wait"
         )
-    return found[-1].action, _release_of(last, settings, found[-1], now_ns)
+    return found[-1].index, _release_of(last, settings, found[-1], now_ns)
 
 
 def group_to_sign(
@@ -135,11 +149,11 @@ def group_to_sign(
             f"rollout: {whose} waits for no release{others}; a group does once those before it "
             "have passed"
         )
-    return meant[0].action, _release_of(last, settings, meant[0], now_ns)
+    return meant[0].index, _release_of(last, settings, meant[0], now_ns)
 
 
 def _release_of(
-    last: int, settings: CoordinatorSettings, push: WaitingPush, now_ns: int
+    last: int, settings: CoordinatorSettings, push: WaitingRelease, now_ns: int
 ) -> Release:
     expires = settings.release.expire_days
     return Release(

@@ -15,7 +15,7 @@ from fleetledger.schemas.values import DeviceId
 def unreached(live: Live, rollout: Rollout, now_ns: int) -> Decision:
     """Name the devices that a phase waits for and that have been away for too long."""
     phase = rollout.phase
-    if phase is None or now_ns < _earliest(live, rollout, phase):
+    if phase is None or now_ns < (max(phase.out_ns or 0, live.started_ns or 0) + _ns(rollout)):
         return Decision()
     gone = sorted(device for device, since in _away(live, phase) if _ns(rollout) <= now_ns - since)
     return together(
@@ -44,10 +44,6 @@ def _away(live: Live, phase: Phase) -> Iterator[tuple[DeviceId, int]]:
         known = live.seen(device)
         if known.boot is None:
             yield device, max(from_ns, known.heard_ns or 0)
-
-
-def _earliest(live: Live, rollout: Rollout, phase: Phase) -> int:
-    return max(phase.out_ns or 0, live.started_ns or 0) + _ns(rollout)
 
 
 def _ns(rollout: Rollout) -> int:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
+from typing import Annotated
 
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.topics.lineages.state import LineagesState
 from fleetledger.coordinator.topics.rounds.entries import (
     RoundClosed,
@@ -14,6 +17,7 @@ from fleetledger.coordinator.topics.rounds.entries import (
 )
 from fleetledger.coordinator.topics.rounds.taint import Taint
 from fleetledger.coordinator.topics.stages.state import StagesState
+from fleetledger.schemas.command_report import Column
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
@@ -130,36 +134,68 @@ class SeenInRound:
             self.entropy += saw.entropy * saw.images
             self.begins += [device] if saw.transition else []
 
+    @property
+    def text(self) -> str:
+        """What they saw, in words; empty where none looked."""
+        if not self.times:
+            return ""
+        told = f"entropy {self.entropy / self.images:.3f} on {count_of(self.times)}"
+        begins = ", ".join(sorted(self.begins))
+        return f"{told}; new task: {begins}" if begins else told
+
 
 @dataclass
 class RoundFacts:
     """A round of any lineage, as far as it came, in figures."""
 
-    number: int
-    stage: int
-    round_of_stage: int
-    phase: str
+    number: Annotated[int, Column("round")]
+    stage: Annotated[int, Column("stage")]
+    round_of_stage: Annotated[int, Column("of stage")]
+    phase: Annotated[str, Column("phase", of="phase_told")]
     follows: int | None
+    """The round whose answers a later phase goes on from."""
     opened_index: int
     opened_ns: int
-    asked: int
-    looking: int
-    weights_bytes: int
-    state: str = "open"
+    asked: Annotated[int, Column("asked")]
+    looking: Annotated[int, Column("only looked", int, sparse=True, last=True)]
+    """Devices that were asked only to look at their images."""
+    weights_bytes: Annotated[int, Column("kB down/up", of="kilobytes", last=True)]
+    """The weights that each device of the cohort was given."""
+    state: Annotated[str, Column("state", of="state_told", last=True)] = "open"
     closed_index: int | None = None
     closed_ns: int | None = None
-    counted: int | None = None
-    missing: int | None = None
+    counted: Annotated[int | None, Column("counted")] = None
+    missing: Annotated[int | None, Column("missing")] = None
     reason: str | None = None
     averaged_index: int | None = None
     averaging_seconds: float | None = None
-    samples: int | None = None
-    drift: float | None = None
+    samples: Annotated[int | None, Column("samples")] = None
+    drift: Annotated[float | None, Column("drift", "{:.3f}".format)] = None
+    """Mean distance of the answers from their mean, relative to the length of the step."""
     answers: int = 0
     """Late ones among them."""
     answers_bytes: int = 0
     """Of their payloads."""
-    seen: SeenInRound = field(default_factory=SeenInRound)
+    seen: Annotated[
+        SeenInRound, Column("what they saw", attrgetter("text"), sparse=True, last=True)
+    ] = field(default_factory=SeenInRound)
+
+    @property
+    def phase_told(self) -> str:
+        """The phase, and the round whose answers it goes on from."""
+        return self.phase if self.follows is None else f"{self.phase}, after {self.follows}"
+
+    @property
+    def kilobytes(self) -> str:
+        """Size of the weights that each device was given, and the mean size of the answers."""
+        up = f"{self.answers_bytes / self.answers / 1000:.0f}" if self.answers else "-"
+        return f"{self.weights_bytes / 1000:.0f}/{up}"
+
+    @property
+    def state_told(self) -> str:
+        """The state, with the reason where nothing came of the round."""
+        bare = self.state not in {"came to nothing", "failed"}
+        return self.state if bare else f"{self.state}: {self.reason}"
 
     @property
     def seconds(self) -> float | None:

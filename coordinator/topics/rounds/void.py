@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from fleetledger.coordinator.core.decision import Decision, record
 from fleetledger.coordinator.core.entry import OPERATOR
 from fleetledger.coordinator.core.live import NANOSECONDS
+from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.core.rules import RoundRules
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
@@ -115,7 +116,7 @@ class VoidRounds:
         come = self._cohorts.has_come(stopped.index, but=refused)
         if not come:
             return Decision()
-        reason = f"{_some(come)} came, of whom nothing was refused"
+        reason = f"{some(come, _NAMED)} came, of whom nothing was refused"
         return record(RoundsResumed(stage=stopped.stage, reason=reason))
 
 
@@ -127,14 +128,9 @@ def _sentence(stage: int, counting: Sequence[Round]) -> str:
     for device, reason in sorted(newest.refused.items()):
         by_reason.setdefault(reason, []).append(device)
     told = sorted(by_reason.items(), key=lambda item: -len(item[1]))
-    said = "; ".join(f"{_some(devices)}: {reason}" for reason, devices in told[:_REASONS])
+    said = "; ".join(f"{some(devices, _NAMED)}: {reason}" for reason, devices in told[:_REASONS])
     return (
         f"stage {stage} asks nothing more: of rounds {numbers}, {len(counting)} came to nothing in "
-        f"phase {phase!r} by what {_some(sorted(newest.refused))} said or gave. {said}. Mend it "
-        "and give `fleetledger coordinator resume-rounds`, or close the stage"
+        f"phase {phase!r} by what {some(sorted(newest.refused), _NAMED)} said or gave. {said}. "
+        "Mend it and give `fleetledger coordinator resume-rounds`, or close the stage"
     )
-
-
-def _some(devices: Sequence[DeviceId]) -> str:
-    listed = ", ".join(devices[:_NAMED])
-    return f"{listed} and {len(devices) - _NAMED} more" if len(devices) > _NAMED else listed

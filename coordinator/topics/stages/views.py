@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from fleetledger.coordinator.core.state_fold import state_of
-from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.stages.entries import TransitionReported
-from fleetledger.coordinator.topics.stages.state import Stage
 from fleetledger.schemas.command_report import Column
 from fleetledger.schemas.count_words import count_of
-
-
-@dataclass(frozen=True)
-class StageRow:
-    """A stage, with why it was opened and closed."""
-
-    stage: Annotated[int, Column("stage")]
-    class_names: Annotated[tuple[str, ...], Column("classes", ", ".join)]
-    contributions: Annotated[int, Column("contributions")]
-    opened: Annotated[str, Column("opened")]
-    closed: Annotated[str, Column("closed")]
 
 
 @dataclass(frozen=True)
@@ -33,39 +20,6 @@ class ReportRow:
     text: Annotated[str, Column("report")]
     class_names: Annotated[tuple[str, ...], Column("unknown classes", ", ".join)]
     index: int
-
-
-def stages(home: Path) -> list[StageRow]:
-    """Return the stages, oldest first."""
-    with ledger_of(home) as ledger, ledger.snapshot():
-        state = state_of(ledger)
-    return [
-        StageRow(number, stage.class_names, held, f"by {stage.opened_by}", _closed(stage))
-        for number, stage in sorted(state.stages.by_number.items())
-        for held in [state.contributions.given_in(number).sums.of("held").count]
-    ]
-
-
-@dataclass(frozen=True)
-class StageInProgress:
-    """The stage that is open."""
-
-    stage: int
-    class_names: tuple[str, ...]
-    opened_index: int
-    opened_ns: int
-    opened_by: str
-
-
-def open_stage_of(ledger: LedgerReader) -> StageInProgress | None:
-    """Return the stage that is open; None where none is."""
-    stages = state_of(ledger).stages
-    if stages.open is None:
-        return None
-    found = stages.by_number[stages.open]
-    return StageInProgress(
-        stages.open, found.class_names, found.opened_index, found.asked_ns, found.opened_by
-    )
 
 
 @dataclass(frozen=True)
@@ -92,14 +46,8 @@ def unseen_in(ledger: LedgerReader) -> UnseenClasses | None:
     return UnseenClasses(number, unseen, index) if unseen else None
 
 
-def reports(home: Path) -> list[ReportRow]:
-    """Return what devices have reported as new since the newest stage was opened."""
-    with ledger_of(home) as ledger:
-        return reports_in(ledger)
-
-
 def reports_in(ledger: LedgerReader) -> list[ReportRow]:
-    """Return the same of an open ledger."""
+    """Return what devices have reported as new since the newest stage was opened."""
     state = state_of(ledger)
     found = [
         (entry, TransitionReported.model_validate(entry.body))
@@ -120,10 +68,3 @@ def _report(body: TransitionReported) -> str:
         f"unsure about {count_of(seen.images, 'image')}: {seen.value:.3f}, "
         f"so far {seen.baseline:.3f} (model {seen.model_version})"
     )
-
-
-def _closed(stage: Stage) -> str:
-    if stage.expected is None:
-        return "open"
-    answered = f"{stage.answered} of {count_of(stage.expected, 'device')} answered"
-    return f"{stage.closed_because}; {answered}"

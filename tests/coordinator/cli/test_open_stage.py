@@ -11,9 +11,9 @@ from fleetledger.coordinator.cli import common
 from fleetledger.coordinator.cli import coordinator as cli
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
-from fleetledger.coordinator.topics.stages import views as stage_views
 from tests.coordinator.cli.test_models import run
 from tests.coordinator.core.harness import Bench, contribution
+from tests.coordinator.reports import of_home
 from tests.coordinator.reports.test_views import write
 from tests.coordinator.topics.stages.test_opening_is_asked import report
 from tests.schemas import signing
@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def stages(home: Path) -> list[tuple[str, ...]]:
-    return [row.class_names for row in stage_views.stages(home)]
+    return [row.class_names for row in of_home.stages(home)]
 
 
 def test_where_nobody_can_be_asked_it_refuses_with_the_way_out(home: Path) -> None:

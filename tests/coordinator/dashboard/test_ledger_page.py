@@ -55,7 +55,7 @@ def test_problems_are_what_a_person_looks_at(tmp_path: Path) -> None:
     kinds = {line["kind"] for line in page["entries"]}
     assert {"device.problem", "device.doubled", "model.failed", "round.failed"} <= kinds
     assert not {"device.born", "stage.opened"} & kinds
-    states = [e["sentence"] for e in page["entries"] if e["kind"] == "device.model_status"]
+    states = [e["what"] for e in page["entries"] if e["kind"] == "device.model_status"]
     assert not [sentence for sentence in states if "is active" in sentence]
 
 
@@ -63,7 +63,7 @@ def test_every_entry_is_proved_from_its_leaf_to_the_signed_root(tmp_path: Path) 
     client = browser(a_fleet(tmp_path))
     for index in range(told(client, "/ledger")["size"]):
         one = told(client, f"/ledger?entry={index}")["entry"]
-        stands = bytes.fromhex(one["leaf"])
+        stands = bytes.fromhex(one["entry"]["leaf"])
         for step in one["steps"]:
             given = bytes.fromhex(step["given"])
             pair = given + stands if step["side"] == "left" else stands + given
@@ -102,7 +102,7 @@ def test_a_changed_entry_is_named_in_the_title(tmp_path: Path) -> None:
     client.app.state.verification.wait()  # type: ignore[attr-defined]
     page = told(client, "/ledger?before=3")
     assert page["title"].startswith("The ledger does not fit: entry 3")
-    assert page["verification"]["place"] == 3
+    assert page["verification"]["report"]["mismatch_index"] == 3
 
 
 def test_another_page_on_the_web_cannot_begin_a_verification(tmp_path: Path) -> None:

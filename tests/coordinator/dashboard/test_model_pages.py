@@ -67,9 +67,9 @@ def test_a_refused_model_names_the_device_and_why(tmp_path: Path) -> None:
 def test_what_it_was_made_from_leads_to_entries(tmp_path: Path) -> None:
     client = browser(home_of(tmp_path, two_stages()))
     page = told(client, "/models/1")
-    entry = told(client, f"/ledger?entry={page['made']['solved_index']}")["entry"]
-    assert entry["line"]["kind"] == "model.solved"
-    assert page["made"]["contributions"] == 2
+    entry = told(client, f"/ledger?entry={page['facts']['solved_index']}")["entry"]
+    assert entry["entry"]["kind"] == "model.solved"
+    assert page["facts"]["contributions"] == 2
     assert page["made"]["contributors"] == 2
 
 

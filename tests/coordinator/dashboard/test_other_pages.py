@@ -88,7 +88,7 @@ def test_what_was_retracted_names_the_entry_by_which_it_left(tmp_path: Path) -> 
     assert line["state"] == "retracted"
     assert page["title"] == "dev-1 gave nothing that counts; 1 retracted."
     entry = told(client, f"/ledger?entry={line['left_index']}")["entry"]
-    assert entry["line"]["kind"] == "contribution.retracted"
+    assert entry["entry"]["kind"] == "contribution.retracted"
 
 
 def test_contributions_are_found_by_stage_state_and_model(tmp_path: Path) -> None:
@@ -114,12 +114,12 @@ def test_classes_say_where_the_fleet_is_weakest(tmp_path: Path) -> None:
         "dog": 1,
         "eel": 2,
     }
-    assert {line["name"]: line["new"] for line in page["classes"]} == {
+    assert {line["name"]: line["name"] in page["newest"] for line in page["classes"]} == {
         "cat": False,
         "dog": False,
         "eel": True,
     }
-    assert page["scale_from"] <= min(line["share"] for line in page["classes"])
+    assert page["scale_from"] <= min(one["correct"] / one["total"] for one in page["classes"])
 
 
 def test_a_stage_with_a_hostile_name_is_only_text(tmp_path: Path) -> None:

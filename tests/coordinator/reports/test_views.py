@@ -18,7 +18,6 @@ from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reports.fleet import fleet_now
-from fleetledger.coordinator.topics.classes import views as class_views
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
 from fleetledger.coordinator.topics.devices.entries import DevicesHeard, DevicesSilent
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
@@ -38,6 +37,7 @@ from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import SECOND, Bench, contribution, exported, names
 from tests.coordinator.core.phase_bench import SHARING, PhaseBench
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
+from tests.coordinator.reports import of_home
 from tests.coordinator.topics.lineages.test_background import OF_PIXELS, evaluated
 from tests.coordinator.topics.models.test_models import wanted
 from tests.coordinator.topics.proxy.test_proxy import ProxyBench, model, score, weights
@@ -92,20 +92,21 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_classes_show_index_other_names_and_the_images_that_are_held(home: Path) -> None:
-    found = [(row.index, row.name, row.aliases, row.samples) for row in class_views.classes(home)]
+    found = [(row.index, row.name, row.other_names, row.samples) for row in of_home.classes(home)]
     assert found == [(0, "cat", ("Cat",), 9), (2, "hound", ("dog",), 1)]
 
 
 def test_stages_say_why_they_were_opened_and_closed(home: Path) -> None:
-    (stage,) = stage_views.stages(home)
+    (stage,) = of_home.stages(home)
     assert stage.contributions == 2
-    assert stage.opened == "by operator"
+    assert stage.opened_by == "operator"
     assert "quorum" in stage.closed
     assert "2 of 2 devices" in stage.closed
 
 
 def test_what_devices_reported_is_shown_until_the_next_stage(home: Path) -> None:
-    first, second = stage_views.reports(home)
+    with ledger_of(home) as ledger:
+        first, second = stage_views.reports_in(ledger)
     assert (first.device, first.class_names) == ("dev-1", ())
     assert first.text == "unsure about 50 images: 0.500, so far 0.250 (model 1)"
     assert (second.device, second.class_names) == ("dev-2", ("eel",))
@@ -119,12 +120,13 @@ def test_a_stage_that_opened_by_itself_says_which_reports_opened_it(tmp_path: Pa
     bench.message("dev-1", Transition(stage=1, number=0, why="class name", classes=eel))
     bench.wait(0)
     write(tmp_path, bench)
-    stages = stage_views.stages(tmp_path)
-    assert [stage.opened for stage in stages] == [
-        "by operator",
-        "by reports of 1 device, 1 needed: dev-1 (class folders eel)",
+    stages = of_home.stages(tmp_path)
+    assert [stage.opened_by for stage in stages] == [
+        "operator",
+        "reports of 1 device, 1 needed: dev-1 (class folders eel)",
     ]
-    assert stage_views.reports(tmp_path) == []
+    with ledger_of(tmp_path) as ledger:
+        assert stage_views.reports_in(ledger) == []
 
 
 def test_devices_show_what_they_gave_and_how_well_their_model_does(home: Path) -> None:
@@ -188,9 +190,9 @@ def test_rounds_show_who_looked_and_what_they_saw(tmp_path: Path) -> None:
     told = RoundAnswer(number=1, samples=3, steps=1, seconds=0, observation=calm)
     bench.answer(trains, round=told)
     write(tmp_path, bench)
-    (row,) = round_views.rounds(tmp_path)
+    (row,) = of_home.rounds(tmp_path)
     assert (row.asked, row.looking) == (1, 2)
-    assert row.seen == f"entropy 0.667 on 3 devices; new task: {other}"
+    assert row.seen.text == f"entropy 0.667 on 3 devices; new task: {other}"
 
 
 def test_old_models_show_what_the_proxy_scored_and_chose(tmp_path: Path) -> None:
@@ -203,7 +205,8 @@ def test_old_models_show_what_the_proxy_scored_and_chose(tmp_path: Path) -> None
     bench.learn(3)
     bench.wait(50)
     write(tmp_path, bench)
-    first, second, third = proxy_views.old_models(tmp_path)
+    with ledger_of(tmp_path) as ledger:
+        first, second, third = proxy_views.old_models(ledger)
     assert first == OldModelRow(1, "scored", 0.75, 1, 1, None, 1)
     assert second == OldModelRow(2, "scored", 0.5, 2, 1, 1, 2)
     assert (third.round, third.state, third.score) == (3, "no score within 50 s", None)
@@ -219,13 +222,13 @@ def test_rounds_show_who_was_asked_what_counted_and_what_came_of_it(tmp_path: Pa
     bench.answer("dev-1", 2)
     bench.wait(100)
     write(tmp_path, bench)
-    first, second = round_views.rounds(tmp_path)
-    assert (first.looking, first.seen) == (0, "")
-    assert (first.asked, first.counted, first.missing, first.images) == (3, 3, 0, 9)
+    first, second = of_home.rounds(tmp_path)
+    assert (first.looking, first.seen.text) == (0, "")
+    assert (first.asked, first.counted, first.missing, first.samples) == (3, 3, 0, 9)
     assert (first.phase, first.drift, first.state) == ("train", 0.5, "averaged")
     assert (second.number, second.stage, second.round_of_stage) == (2, 1, 2)
-    assert (second.counted, second.missing, second.images) == (0, 2, None)
-    assert second.state == ("came to nothing: deadline of 100 s, with 1 of 3 answers needed")
+    assert (second.counted, second.missing, second.samples) == (0, 2, None)
+    assert second.state_told == ("came to nothing: deadline of 100 s, with 1 of 3 answers needed")
 
 
 def test_rounds_show_what_a_phase_follows_and_who_declined_why(tmp_path: Path) -> None:
@@ -236,14 +239,14 @@ def test_rounds_show_what_a_phase_follows_and_who_declined_why(tmp_path: Path) -
     bench.decline("dev-3", 2)  # without data, and that needs no reason
     bench.finish_phase("dev-1", "dev-2")
     write(tmp_path, bench)
-    share, train, distil = round_views.rounds(tmp_path)
+    share, train, distil = of_home.rounds(tmp_path)
     assert [row.phase for row in (share, train, distil)] == ["share", "train", "distil"]
     assert [row.follows for row in (share, train, distil)] == [None, None, 2]
     assert distil.asked == 2
     assert train.drift is None, "its answers are no weights"
-    assert round_views.declined(tmp_path) == [
-        DeclinedRow(1, "dev-2", "policy.publish_images = false")
-    ]
+    with ledger_of(tmp_path) as ledger:
+        declined = round_views.declined(ledger)
+    assert declined == [DeclinedRow(1, "dev-2", "policy.publish_images = false")]
 
 
 def test_status_and_rounds_say_that_a_stage_asks_nothing_more_until_it_goes_on(
@@ -259,7 +262,8 @@ def test_status_and_rounds_say_that_a_stage_asks_nothing_more_until_it_goes_on(
         assert f"stopped: {reason.partition('`')[0]}" in shown.output
     resumed = CliRunner().invoke(app, ["resume-rounds", "--home", str(tmp_path)])
     assert "the next round opens" in resumed.output, resumed.output
-    assert round_views.stopped(tmp_path) is None
+    with ledger_of(tmp_path) as ledger:
+        assert round_views.stopped_in(ledger) is None
     again = CliRunner().invoke(app, ["resume-rounds", "--home", str(tmp_path)])
     assert isinstance(again.exception, CommandError)
     assert "have not stopped" in str(again.exception)

@@ -11,8 +11,7 @@ import pytest
 
 from fleetledger import coordinator
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.state import ENTRY_KINDS, KINDS, TOPICS, State
-from fleetledger.coordinator.reports.sentences import SENTENCES
+from fleetledger.coordinator.core.state import KINDS, TOPICS, State
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.round_bench import RoundBench
 from tests.coordinator.reports.test_views import story
@@ -61,10 +60,9 @@ def test_the_folders_are_the_topics() -> None:
     assert sorted({topic.name for topic in TOPICS} - {"done"}) == FOLDERS
 
 
-def test_every_kind_belongs_to_one_topic_and_has_a_sentence() -> None:
+def test_every_kind_belongs_to_one_topic() -> None:
     kinds = [kind.body for topic in TOPICS for kind in topic.kinds]
     assert len(kinds) == len(set(kinds)) == len(KINDS)
-    assert set(SENTENCES) == set(ENTRY_KINDS)
 
 
 def test_a_topic_follows_kinds_of_topics_before_it_alone() -> None:

@@ -11,7 +11,6 @@ from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.core.work import AverageRound, FreezeNetwork, NetworkFrozen, SolveHead
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.reports.contributions import ContributionFilter, given
-from fleetledger.coordinator.topics.classes import views as class_views
 from fleetledger.coordinator.topics.contributions.commands import RetractContributions
 from fleetledger.coordinator.topics.contributions.entries import ContributionRetracted
 from fleetledger.coordinator.topics.lineages.entries import Successor
@@ -21,6 +20,7 @@ from fleetledger.coordinator.topics.rounds.entries import DescentMarked
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import BACKBONE, Bench, contribution
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
+from tests.coordinator.reports import of_home
 from tests.coordinator.reports.test_sentences import said
 from tests.coordinator.reports.test_views import write
 from tests.coordinator.topics.contributions.test_retraction import learned, opens, taken
@@ -83,7 +83,7 @@ def test_parts_that_were_retracted_count_no_more(tmp_path: Path) -> None:
     retracted(bench, "dev-2")
     write(tmp_path, bench)
     assert bench.core.state.contributions.held() == {"dev-1": (1, 3), "dev-2": (0, 0)}
-    assert [row.samples for row in class_views.classes(tmp_path)] == [3, 0]
+    assert [row.samples for row in of_home.classes(tmp_path)] == [3, 0]
     with ledger_of(tmp_path) as ledger:
         assert [one.state for one in given(ledger, ContributionFilter(), 9)] == [
             "retracted",

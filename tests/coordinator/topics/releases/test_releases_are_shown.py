@@ -16,7 +16,7 @@ from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.program.engine import LedgerEngine
-from fleetledger.coordinator.reports.sentences import SENTENCES
+from fleetledger.coordinator.reports.sentences import sentence_of
 from fleetledger.coordinator.settings import CoordinatorSettings, load, write_new
 from fleetledger.coordinator.topics.models.commands import PushModel
 from fleetledger.coordinator.topics.releases import views as release_views
@@ -148,7 +148,7 @@ def test_roots_and_releases_are_told_in_words() -> None:
     signed = signing.release(4, version=3, devices=("dev-1", "dev-2"))
     bodies = (RootPublished(root=signing.root()), ReleaseSigned(action=9, signed=signed))
     root, release = (
-        SENTENCES[body.kind](Entry(0, 0, body.kind, "test", None, body.model_dump(mode="json")))
+        sentence_of(Entry(0, 0, body.kind, "test", None, body.model_dump(mode="json")))
         for body in bodies
     )
     assert root.startswith("Root version 1: releases are signed by orchard/release ")

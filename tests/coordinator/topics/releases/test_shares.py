@@ -175,7 +175,7 @@ def test_what_waits_is_named_by_its_group(tmp_path: Path) -> None:
     assert push.share is not None
     settings = CoordinatorSettings(fleet=signing.FLEET)
     action, release = group_to_sign(tmp_path, settings, 1, None, time.time_ns())
-    assert (action, release.share, release.devices) == (push.action, push.share, None)
+    assert (action, release.share, release.devices) == (push.index, push.share, None)
     with pytest.raises(CommandError, match="rollout 7 waits for no release"):
         group_to_sign(tmp_path, settings, 7, None, 0)
 
