@@ -53,7 +53,7 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Make a past model again from the ledger and its blobs, and compare it with what it was."""
-    from fleetledger.coordinator.replay import choice  # noqa: PLC0415 - the makers need onnx
+    from fleetledger.coordinator.replay import recipes  # noqa: PLC0415 - the makers need onnx
     from fleetledger.coordinator.replay.overlay_store import KeepingStore  # noqa: PLC0415
     from fleetledger.coordinator.replay.remaker import Remaking  # noqa: PLC0415
 
@@ -64,11 +64,11 @@ def replay(
         stop(f"--home: no ledger at {path}; give the coordinator's home folder", ExitCode.USAGE)
     with LedgerReader.open_read_only(path) as ledger:
         try:
-            made = choice.everything(ledger, to)
+            made = recipes.everything(ledger, to)
             if version is not None:
-                made = choice.version(made, version)
+                made = recipes.version(made, version)
             elif not every:
-                made = choice.newest(made)
+                made = recipes.newest(made)
         except CommandError as error:
             stop(str(error), ExitCode.USAGE)
         remaking = Remaking(home, ledger, KeepingStore(blobs_location(home)))

@@ -18,7 +18,6 @@ from fleetledger.coordinator.cli.common import (
     done,
     say,
 )
-from fleetledger.coordinator.cli.variants import variants
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
@@ -29,7 +28,11 @@ from fleetledger.coordinator.reports.command_previews import preview_back
 from fleetledger.coordinator.reports.model_waits import version_wait
 from fleetledger.coordinator.reports.reports import ModelsReport
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
-from fleetledger.coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
+from fleetledger.coordinator.topics.lineages.commands import (
+    ImportBackbone,
+    ImportNetwork,
+    MakeVariants,
+)
 from fleetledger.coordinator.topics.models import queries as model_queries
 from fleetledger.coordinator.topics.models.commands import (
     GoBack,
@@ -40,12 +43,12 @@ from fleetledger.coordinator.topics.models.commands import (
 from fleetledger.coordinator.topics.models.entries import ImportedFiles
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds.commands import AdaptModel
-from fleetledger.coordinator.trust.offline_releases import signed_version
-from fleetledger.coordinator.trust.release_key import waits_for_key
+from fleetledger.coordinator.trust.release_key import signed_version, waits_for_key
 from fleetledger.export.output_file import check_place
 from fleetledger.schemas import command_output
 from fleetledger.schemas.command_output import AsJson
 from fleetledger.schemas.models import Answers, Gives
+from fleetledger.schemas.variants import VARIANT_NAMES, VariantName
 
 app = typer.Typer(no_args_is_help=True, help="Models: list, show, push out, hold, take back.")
 
@@ -151,9 +154,6 @@ def rollback(
         confirm("Go back?", yes=yes, way_out=f"say --to {step.to.version}, or --yes")
     body = GoBack(to=step.to.version, leaving=step.leaving.version, canaries=canaries)
     command(home, body, as_json=as_json, reaches=reaches)
-
-
-app.command("variants")(variants)
 
 
 @app.command("export")
@@ -394,3 +394,42 @@ def import_network(  # noqa: PLR0913, PLR0917 - each is one option of the comman
     for remark in network.remarks:
         say(f"note: {remark}", as_json=as_json)
     command(home, ImportNetwork(network=network), as_json=as_json)
+
+
+@app.command()
+def variants(
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            help="Make them on the images of this folder: like those of devices, best in folders "
+            "named after their classes.",
+            file_okay=False,
+        ),
+    ] = None,
+    only: Annotated[
+        VariantName | None,
+        typer.Option(help="This one alone; all if absent."),
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="Let the next models have none.")] = False,
+    home: Home = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Make variants of the frozen model in half precision and 8-bit integers, or show them."""
+    from fleetledger.coordinator.models import variants as making  # noqa: PLC0415 - onnx is heavy
+
+    if none and (calibration is not None or only is not None):
+        raise CommandError("none: has no meaning with --calibration or --only; say one of them")
+    if only is not None and calibration is None:
+        raise CommandError("only: what is made needs images; give --calibration FOLDER too")
+    if none:
+        command(home, MakeVariants(made=making.no_variants(home)), as_json=as_json)
+        return
+    if calibration is None:
+        for line in making.shown(home):
+            say(line)
+        return
+    wanted = VARIANT_NAMES if only is None else (only,)
+    prepared = making.prepare_variants(home, calibration, wanted)
+    for line in prepared.told():
+        say(line, as_json=as_json)
+    command(home, MakeVariants(made=prepared.made), as_json=as_json)

@@ -39,8 +39,7 @@ from fleetledger.coordinator.topics.rollouts.commands import (
     StartRollout,
 )
 from fleetledger.coordinator.topics.rollouts.verdict_check import verify_rollout
-from fleetledger.coordinator.trust.offline_releases import signed_group
-from fleetledger.coordinator.trust.release_key import waits_for_key
+from fleetledger.coordinator.trust.release_key import signed_group, waits_for_key
 from fleetledger.schemas import command_output
 from fleetledger.schemas.command_output import AsJson, show_report
 from fleetledger.schemas.count_words import agree

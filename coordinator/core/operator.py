@@ -18,9 +18,8 @@ from fleetledger.coordinator.topics.contributions.commands import (
     RetractContributions,
     SettleEarlier,
 )
-from fleetledger.coordinator.topics.contributions.retraction import Retracting
+from fleetledger.coordinator.topics.contributions.retraction import Retracting, count_in
 from fleetledger.coordinator.topics.contributions.rules import Intake
-from fleetledger.coordinator.topics.contributions.set_aside import count_in
 from fleetledger.coordinator.topics.devices.commands import (
     AdmitDevice,
     DeviceCommand,

@@ -11,9 +11,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fleetledger.coordinator.dashboard import addresses, entry_lines
+from fleetledger.coordinator.dashboard import addresses
 from fleetledger.coordinator.dashboard.page import Page, PageModel
-from fleetledger.coordinator.dashboard.parts.health_plot import health_plot
 from fleetledger.coordinator.dashboard.parts.presence_plot import (
     fleet_presence_plot,
     presence_strip,
@@ -26,6 +25,7 @@ from fleetledger.coordinator.dashboard.parts.rollout_plots import (
 from fleetledger.coordinator.dashboard.parts.stage_plot import stage_plot
 from fleetledger.coordinator.dashboard.parts.time_plots import (
     contributions_plot,
+    health_plot,
     heat_plot,
     traffic_plot,
 )
@@ -34,6 +34,46 @@ from fleetledger.schemas.shown_commands import command_at
 from fleetledger.transport.pages import words
 from fleetledger.transport.pages.people import Person
 from fleetledger.transport.pages.renderer import PageTemplates
+
+
+class Piece(NamedTuple):
+    """A part of a sentence; with an address it is a link."""
+
+    text: str
+    url: str = ""
+    mono: bool = False
+
+
+_URLS = {
+    "entry": addresses.entry_url,
+    "model": addresses.model_url,
+    "stage": addresses.stage_url,
+    "round": addresses.round_url,
+    "rollout": addresses.rollout_url,
+}
+_NUMBERED = r"\b(?P<what>[Ee]ntry|[Mm]odel|[Ss]tage|[Rr]ound|[Rr]ollout) (?P<number>[0-9]{1,12})\b"
+
+
+def pieces(sentence: str, device: str | None = None) -> list[Piece]:
+    """Return a sentence in pieces: what it names is a link."""
+    named = rf"|(?<![\w.-])(?P<device>{re.escape(device)})(?![\w-])" if device else ""
+    found, end = [], 0
+    for match in re.finditer(_NUMBERED + named, sentence):
+        if match.start() > end:
+            found.append(Piece(sentence[end : match.start()]))
+        found.append(_link(match))
+        end = match.end()
+    if end < len(sentence):
+        found.append(Piece(sentence[end:]))
+    return found
+
+
+def _link(match: re.Match[str]) -> Piece:
+    what = match["what"]
+    if what is None:
+        return Piece(match[0], addresses.device_url(match[0]), mono=True)
+    return Piece(match[0], _URLS[what.lower()](int(match["number"])))
+
 
 _COMMAND = re.compile(
     r'(`|<code class="command" tabindex="0">|<code class="said">)(fleetledger [^`<]+)'
@@ -146,6 +186,6 @@ _NAMES: Mapping[str, Any] = {
     "evidence_plot": evidence_plot,
     "evidence_spark": evidence_spark,
     "exposure_plot": exposure_plot,
-    "pieces": entry_lines.pieces,
+    "pieces": pieces,
 }
 TEMPLATES = PageTemplates("fleetledger.coordinator.dashboard", {"groupby_day": _by_day}, _NAMES)

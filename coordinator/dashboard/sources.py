@@ -67,3 +67,21 @@ def open_sources(
     """Open what pages are made from, for one page; raise `LedgerError` where there is none."""
     with states.reading() as ledger:
         yield Sources(states.home, ledger, read_live(states.home), now_ns(), verification)
+
+
+_DIGITS = 18
+
+
+def count_of(text: str | None) -> int | None:
+    """Return a number from 0 on; None where the text is none, or too long to be one."""
+    if text is None or not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
+        return None
+    return int(text)
+
+
+def number_in_path(asked: Asked, name: str, what: str) -> int:
+    """Return the number in an address; raise `NotThereError` where it is none."""
+    found = count_of(asked.path[name])
+    if found is None:
+        raise NotThereError(f"{asked.path[name][:40]} is not the number of a {what}.")
+    return found

@@ -12,7 +12,12 @@ from pathlib import Path
 
 from fleetledger.coordinator.errors import KeyFileError
 from fleetledger.coordinator.settings import CoordinatorSettings, load
-from fleetledger.coordinator.topics.releases.views import newest_root
+from fleetledger.coordinator.topics.releases.commands import SignModel
+from fleetledger.coordinator.topics.releases.views import (
+    group_to_sign,
+    newest_root,
+    release_to_sign,
+)
 from fleetledger.coordinator.trust.key_files import read_key
 from fleetledger.schemas.keys import SigningKey
 from fleetledger.schemas.releases import Release, SignedRelease
@@ -60,3 +65,23 @@ def waits_for_key(home: Path) -> bool:
 def release_signer(home: Path, settings: CoordinatorSettings) -> HomeReleaseKey:
     """Return what signs releases for the coordinator in `home`."""
     return HomeReleaseKey(home / settings.release.key)
+
+
+def signed_version(home: Path, version: int, key: Path, now_ns: int) -> SignModel:
+    """Return the command that lets out a version that waits for its release.
+
+    Raises `CommandError` where it does not wait, and `KeyFileError` for a key that cannot be used.
+    """
+    return _signed(*release_to_sign(home, load(home), version, now_ns), key)
+
+
+def signed_group(home: Path, rollout: int, group: int | None, key: Path, now_ns: int) -> SignModel:
+    """Return the command that lets out a version to the group of a rollout that waits for it.
+
+    The group that waits first where `group` is None. Raises as `signed_version` does.
+    """
+    return _signed(*group_to_sign(home, load(home), rollout, group, now_ns), key)
+
+
+def _signed(action: int, release: Release, key: Path) -> SignModel:
+    return SignModel(action=action, signed=SignedRelease.of(release, read_key(key)))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.parts.plot import scale_from
-from fleetledger.coordinator.dashboard.query import count_of
-from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.dashboard.sources import Asked, Sources, count_of
 from fleetledger.coordinator.reports.contributions import ClassFacts, class_facts
 from fleetledger.coordinator.reports.old_and_new_classes import newest_classes
 from fleetledger.transport.pages.words import plural

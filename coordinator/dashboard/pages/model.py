@@ -9,8 +9,13 @@ from typing import Literal
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.parts.plot import scale_from
-from fleetledger.coordinator.dashboard.query import count_of, number_in_path
-from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
+from fleetledger.coordinator.dashboard.sources import (
+    Asked,
+    NotThereError,
+    Sources,
+    count_of,
+    number_in_path,
+)
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports import models
 from fleetledger.coordinator.reports.contributions import contributors

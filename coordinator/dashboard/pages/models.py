@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from fleetledger.coordinator.dashboard.page import PageModel
-from fleetledger.coordinator.dashboard.query import count_of
-from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.dashboard.sources import Asked, Sources, count_of
 from fleetledger.coordinator.reports.model_waits import model_waits
 from fleetledger.coordinator.reports.models import newest_models
 from fleetledger.coordinator.reports.version_accuracy import AccuracyByVersion, version_accuracies

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.parts.need_actions import NeedHere, with_doing
-from fleetledger.coordinator.dashboard.query import count_of
-from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.dashboard.sources import Asked, Sources, count_of
 from fleetledger.coordinator.reports.fleet import fleet_now
 from fleetledger.coordinator.reports.history import trouble_count, troubles
 from fleetledger.coordinator.reports.reports import ShownEntry

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.parts.rollout_buttons import RolloutButton, buttons
-from fleetledger.coordinator.dashboard.query import number_in_path
-from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
+from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources, number_in_path
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.reports.rollouts.lookup import one_rollout
 from fleetledger.coordinator.reports.rollouts.report import (

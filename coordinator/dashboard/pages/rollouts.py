@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.dashboard.page import PageModel
-from fleetledger.coordinator.dashboard.query import count_of
-from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.dashboard.sources import Asked, Sources, count_of
 from fleetledger.coordinator.reports.rollouts.lookup import summaries, unfinished
 from fleetledger.coordinator.reports.rollouts.report import RolloutSummary
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.dashboard.page import PageModel
-from fleetledger.coordinator.dashboard.query import number_in_path
-from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
+from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources, number_in_path
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports import stages
 from fleetledger.coordinator.reports.stages import AnswerRow

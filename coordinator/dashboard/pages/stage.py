@@ -7,8 +7,13 @@ from dataclasses import replace
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.pages.stages import as_it_stands, open_title
-from fleetledger.coordinator.dashboard.query import count_of, number_in_path
-from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
+from fleetledger.coordinator.dashboard.sources import (
+    Asked,
+    NotThereError,
+    Sources,
+    count_of,
+    number_in_path,
+)
 from fleetledger.coordinator.reports import stages
 from fleetledger.coordinator.reports.answers import FleetNow
 from fleetledger.coordinator.reports.fleet import fleet_now

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleetledger.coordinator.dashboard.page import PageModel
-from fleetledger.coordinator.dashboard.query import count_of
-from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.dashboard.sources import Asked, Sources, count_of
 from fleetledger.coordinator.reports.answers import FleetNow, StageNow
 from fleetledger.coordinator.reports.fleet import fleet_now
 from fleetledger.coordinator.reports.stages import StageFacts, newest_stages

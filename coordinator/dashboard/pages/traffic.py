@@ -6,8 +6,7 @@ from itertools import groupby
 
 from fleetledger.coordinator.core.phrases import natural
 from fleetledger.coordinator.dashboard.page import PageModel
-from fleetledger.coordinator.dashboard.query import count_of
-from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.dashboard.sources import Asked, Sources, count_of
 from fleetledger.coordinator.live.day import traffic_points
 from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot, TrafficPoint, serves
 from fleetledger.schemas.message import Strict

@@ -7,8 +7,7 @@ from collections import Counter
 from fleetledger.coordinator.core.phrases import natural
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.dashboard.page import PageModel
-from fleetledger.coordinator.dashboard.query import count_of
-from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.dashboard.sources import Asked, Sources, count_of
 from fleetledger.coordinator.errors import KeyFileError
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader

@@ -13,7 +13,7 @@ from fleetledger.coordinator.dashboard.parts.plot import (
     ValueAxis,
 )
 from fleetledger.coordinator.live.day import POINT_SECONDS, SECOND_NS
-from fleetledger.coordinator.live.snapshot import FleetHeat, TrafficPoint
+from fleetledger.coordinator.live.snapshot import FleetHeat, HealthPoint, TrafficPoint
 from fleetledger.coordinator.reports.contributions import CountsOverTime
 from fleetledger.transport.pages import words
 from fleetledger.transport.pages.words import clock, plural, short_time, time_ticks
@@ -109,3 +109,32 @@ def joined(points: Sequence[tuple[int, float]]) -> list[tuple[float, float | Non
             found.append((time_ns, None))
         found.append((time_ns, value))
     return found
+
+
+_MEGA = 1e6
+
+
+def health_plot(points: Sequence[HealthPoint]) -> Plot | None:
+    """Return the plot; None with fewer than two points."""
+    hot = [(point.time_ns, point.celsius) for point in points if point.celsius is not None]
+    if len(hot) > 1:
+        return _drawn("Hottest thermal zone", "°C", hot, HOT_CELSIUS)
+    held = [
+        (point.time_ns, point.resident_bytes / _MEGA)
+        for point in points
+        if point.resident_bytes is not None
+    ]
+    return _drawn("Agent's memory", "MB", held, None) if len(held) > 1 else None
+
+
+def _drawn(what: str, unit: str, told: Sequence[tuple[int, float]], limit: float | None) -> Plot:
+    values = [value for _, value in told]
+    axis = ValueAxis.over(values if limit is None else [*values, limit], unit, least=5)
+    drawing = Drawing((told[0][0], told[-1][0]), axis, SMALL)
+    drawing.grid()
+    drawing.below(time_ticks(told[0][0], told[-1][0]))
+    if limit is not None:
+        drawing.limit(limit, f"{limit:g} {unit} is hot")
+    drawing.lines([PlotLine(joined(told), f"{values[-1]:.0f} {unit}")])
+    span = f"{min(values):.0f} to {max(values):.0f}\N{NO-BREAK SPACE}{unit}"
+    return drawing.done(f"{what}, {unit}, of the last 24 hours: {span}")

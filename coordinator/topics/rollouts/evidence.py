@@ -8,16 +8,23 @@ for more than one, whatever it says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from fleetledger.coordinator.topics.rollouts.evalues import net_loss, shortfall
-from fleetledger.coordinator.topics.rollouts.percentiles import p95
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.ranking import Ranking
 from fleetledger.coordinator.topics.rollouts.scope import exact
-from fleetledger.schemas.rollouts import NATS, ModelComparison, Pairs, Share
+from fleetledger.schemas.rollouts import (
+    LATENCY_BINS,
+    LATENCY_FIRST_SECONDS,
+    LATENCY_RATIO,
+    NATS,
+    ModelComparison,
+    Pairs,
+    Share,
+)
 from fleetledger.schemas.values import ClassName, DeviceId
 
 _NONE = Pairs()
@@ -229,3 +236,24 @@ def known_pairs(comparison: ModelComparison) -> Pairs:
         only_candidate=sum(pairs.only_candidate for pairs in known),
         neither=sum(pairs.neither for pairs in known),
     )
+
+
+_EDGES = tuple(
+    exact(LATENCY_FIRST_SECONDS) * exact(LATENCY_RATIO) ** number
+    for number in range(LATENCY_BINS + 1)
+)
+"""Where bins begin, in seconds."""
+
+
+def p95(histogram: Sequence[int]) -> Fraction:
+    """Return the 95th percentile of latencies in seconds, linear within its bin.
+
+    `histogram` has at most `LATENCY_BINS` counts, at least one above 0.
+    """
+    rank = -(-95 * sum(histogram) // 100)
+    for number, count in enumerate(histogram):
+        if count and rank <= count:
+            begins, ends = _EDGES[number], _EDGES[number + 1]
+            return begins + (ends - begins) * Fraction(rank, count)
+        rank -= count
+    raise ValueError("no latencies; there is no percentile of nothing")

@@ -38,12 +38,11 @@ from fleetledger.coordinator.topics.rollouts.commands import (
     RolloutCommand,
     StartRollout,
 )
+from fleetledger.coordinator.topics.rollouts.moments import retries, unreached
 from fleetledger.coordinator.topics.rollouts.opening import concerned, is_last, next_phase, offer
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
-from fleetledger.coordinator.topics.rollouts.retries import retries
 from fleetledger.coordinator.topics.rollouts.scope import Scope
 from fleetledger.coordinator.topics.rollouts.state import BEGUN, NOT_BEGUN, OPEN, Phase, Rollout
-from fleetledger.coordinator.topics.rollouts.unreached import unreached
 from fleetledger.coordinator.topics.rollouts.verdict import RolloutVerdict, judge
 
 _HOUR_NS = 3600 * NANOSECONDS

@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Annotated
 
 from fleetledger.coordinator.core.phrases import count_of
-from fleetledger.coordinator.topics.lineages.state import LineagesState
+from fleetledger.coordinator.topics.lineages.state import LineagesState, Span
 from fleetledger.coordinator.topics.rounds.entries import (
     RoundClosed,
     RoundOpened,
     WeightsAveraged,
 )
-from fleetledger.coordinator.topics.rounds.taint import Taint
 from fleetledger.coordinator.topics.stages.state import StagesState
 from fleetledger.schemas.command_report import Column
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
+
+
+@dataclass
+class Taint:
+    """What is known of means and retracted answers."""
+
+    lineages: LineagesState = field(repr=False, compare=False)
+    """A part of the state before this one, to read from."""
+    means: list[int] = field(default_factory=list)
+    """Entries of averaged rounds, in their order."""
+    marks: list[tuple[DeviceId, int]] = field(default_factory=list)
+    """Devices whose answers were retracted, with the entry of the first mean of them."""
+
+    def descends(self, index: int, first: int) -> bool:
+        """Whether what an entry records descends from the mean that entry `first` records."""
+        return index >= first and self._span(index).index in self._descending_spans(first)
+
+    def devices(self, index: int) -> tuple[DeviceId, ...]:
+        """Return the devices of whose retracted answers an entry's model descends, sorted."""
+        if not self.marks:
+            return ()
+        return tuple(sorted({name for name, first in self.marks if self.descends(index, first)}))
+
+    def means_after(self, first: int) -> int:
+        """Count the rounds from a mean on that descend from it, itself among them."""
+        return sum(self.descends(index, first) for index in self.means)
+
+    def _descending_spans(self, first: int) -> set[int]:
+        found = {self._span(first).index}
+        for span in self.lineages.spans:
+            if span.parent in found and span.index > first:
+                found.add(span.index)
+        return found
+
+    def _span(self, index: int) -> Span:
+        return _last(span for span in self.lineages.spans if span.index <= index)
+
+
+def _last(spans: Iterable[Span]) -> Span:
+    *_, last = spans
+    return last
 
 
 @dataclass(frozen=True)

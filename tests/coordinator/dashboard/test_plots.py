@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetledger.coordinator.dashboard.parts.health_plot import health_plot
 from fleetledger.coordinator.dashboard.parts.plot import (
     LABEL,
     Drawing,
@@ -23,6 +22,7 @@ from fleetledger.coordinator.dashboard.parts.presence_plot import presence_words
 from fleetledger.coordinator.dashboard.parts.stage_plot import stage_plot
 from fleetledger.coordinator.dashboard.parts.time_plots import (
     contributions_plot,
+    health_plot,
     heat_plot,
     traffic_plot,
 )

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.program.authenticator import Authenticator
-from fleetledger.coordinator.program.sequence_windows import WIDTH, SequenceWindow
+from fleetledger.coordinator.program.authenticator import WIDTH, Authenticator, SequenceWindow
 from fleetledger.coordinator.topics.devices.state import Device
 from fleetledger.coordinator.topics.keys.state import DeviceKeys, Invitation
 from fleetledger.coordinator.trust.invitations import Invitations

@@ -12,9 +12,8 @@ import pytest
 from fleetledger.coordinator.core.rules import BoundRules
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.paths import blob_folder
-from fleetledger.coordinator.replay.choice import everything
 from fleetledger.coordinator.replay.overlay_store import KeepingStore
-from fleetledger.coordinator.replay.recipes import JudgedRecipe
+from fleetledger.coordinator.replay.recipes import JudgedRecipe, everything
 from fleetledger.coordinator.replay.remaker import Remaking
 from fleetledger.coordinator.reports.contributions import ContributionFilter, given
 from fleetledger.coordinator.topics.contributions.commands import CountIn

@@ -18,7 +18,7 @@ from fleetledger.coordinator.topics.models.commands import HoldModels, PinDevice
 from fleetledger.coordinator.topics.releases.commands import PublishRoot
 from fleetledger.coordinator.topics.releases.entries import ReleaseSigned
 from fleetledger.coordinator.topics.releases.views import group_to_sign, waiting
-from fleetledger.coordinator.trust.offline_releases import signed_group, signed_version
+from fleetledger.coordinator.trust.release_key import signed_group, signed_version
 from fleetledger.schemas.keys import SigningKey
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.releases import Release, check_release

@@ -8,9 +8,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence, p95
 from fleetledger.coordinator.topics.rollouts.gates import GateFinding, ask, gate_of
-from fleetledger.coordinator.topics.rollouts.percentiles import p95
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import Scope
 from fleetledger.schemas.rollouts import LATENCY_BINS, LATENCY_FIRST_SECONDS, LATENCY_RATIO
