@@ -45,6 +45,7 @@ from benchmarks.contribution_rate.load import (
 from benchmarks.contribution_rate.serving import serving
 from benchmarks.machine import describe_machine
 from benchmarks.transport_rate.raw import Peer
+from fleetledger.coordinator.core.state import ENTRY_KINDS
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.schemas.keys import SigningKey
@@ -118,7 +119,7 @@ def measure_served(
         spent = _cpu_seconds(served.process, family=True) - before
         own = _cpu_seconds(served.process) - own
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
-        accepted = sum(1 for _ in ledger.entries(kind="contribution.accepted"))
+        accepted = sum(1 for _ in ledger.find(ENTRY_KINDS["contribution.accepted"]))
     if accepted != bench.plan.count:
         raise RuntimeError(f"{accepted} entries in the ledger for {bench.plan.count} receipts")
     shutil.rmtree(home)

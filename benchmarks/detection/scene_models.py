@@ -120,4 +120,4 @@ def models_of_run(home: Path) -> list[TaskModel]:
 
 
 def _all(ledger: LedgerReader, kind: type[Any]) -> list[Any]:
-    return [read_entry(entry.kind, entry.body) for entry in ledger.entries(kind=kind.kind)]
+    return [read_entry(entry.kind, entry.body) for entry in ledger.find(kind)]

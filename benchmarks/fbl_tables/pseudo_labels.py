@@ -131,7 +131,7 @@ def rows(rounds: LastRound, samples: TaskScenes) -> list[SegmentedScene]:
 
 
 def _last(ledger: LedgerReader, kind: type[Any]) -> Any:  # noqa: ANN401
-    *_, entry = ledger.entries(kind=kind.kind)
+    *_, entry = ledger.find(kind)
     return read_entry(entry.kind, entry.body)
 
 

@@ -24,6 +24,7 @@ from benchmarks.contribution_rate.serving import serving
 from benchmarks.fleet_size.fleet import ScriptedFleet, connected_as
 from benchmarks.machine import describe_machine
 from fleetledger.coordinator.core.inputs import OperatorCommand
+from fleetledger.coordinator.core.state import ENTRY_KINDS
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.program.engine import LedgerEngine
@@ -77,7 +78,7 @@ def measure(size: int, messages: int) -> dict[str, float]:
             found["peak_mib"] = _peak(process)
             fleet.close()
         with LedgerReader.open_read_only(ledger_path(home)) as ledger:
-            born = {entry.device for entry in ledger.entries(kind="device.born")}
+            born = {entry.device for entry in ledger.find(ENTRY_KINDS["device.born"])}
         if len(born) != size:
             raise RuntimeError(f"{len(born)} of {size} devices were born")
     return {name: round(value, 2) for name, value in found.items()}

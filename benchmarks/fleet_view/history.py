@@ -132,7 +132,7 @@ def write_settings(
 def lineage_of(home: Path) -> BackboneImported:
     """Return the frozen model of a home."""
     with ledger_of(home) as ledger:
-        (entry,) = ledger.entries(kind=BackboneImported.kind)
+        (entry,) = ledger.find(BackboneImported)
     return BackboneImported.model_validate(entry.body)
 
 

@@ -45,7 +45,9 @@ def list_devices(tag: Tagged = None, home: Home = HOME, as_json: AsJson = False)
         if not choice.is_open:
             fleet = narrowed(fleet, chosen_in(ledger, choice))
     report = DevicesReport(
-        devices=tuple(map(ListedDevice.of, fleet.devices)),
+        devices=tuple(
+            ListedDevice.model_validate(one, from_attributes=True) for one in fleet.devices
+        ),
         retired=fleet.retired if choice.is_open else (),
     )
     command_output.show(report, as_json=as_json)

@@ -144,16 +144,13 @@ class LedgerReader:
             return entry
         raise LedgerError(f"index: {index} is not in the ledger; it holds 0 to {self.size - 1}")
 
-    def entries(
-        self, start: int = 0, stop: int | None = None, kind: str | None = None
-    ) -> Iterator[Entry]:
-        """Yield entries with start <= index < stop, of one kind where `kind` is given.
+    def entries(self, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
+        """Yield entries with start <= index < stop.
 
         Every entry is checked against its leaf hash; raises `LedgerCorruptError` at the first
         that does not fit.
         """
-        for row in self.rows(start, stop, kind):
-            yield Entry.from_row(row)
+        return map(Entry.from_row, self.rows(start, stop))
 
     def checked_entries(self, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
         """Yield the same as `entries`, unchecked and without bytes: for where a walk checks them.
@@ -232,12 +229,10 @@ class LedgerReader:
         listed = (None if names is None else json.dumps(list(names)) for names in (kinds, devices))
         return list(map(Entry.from_row, self._rows(_NEWEST, before, *listed, about, word, limit)))
 
-    def rows(
-        self, start: int = 0, stop: int | None = None, kind: str | None = None
-    ) -> Iterator[Sequence[Any]]:
+    def rows(self, start: int = 0, stop: int | None = None) -> Iterator[Sequence[Any]]:
         """Yield the same as `entries`, unchecked, as rows of the table."""
         last = 2**63 - 1 if stop is None else stop - 1
-        while rows := self._rows(_ENTRIES, start, last, kind, kind, _PAGE):
+        while rows := self._rows(_ENTRIES, start, last, _PAGE):
             yield from rows
             start = rows[-1][0] + 1
 
@@ -324,7 +319,7 @@ class LedgerReader:
 
 
 _OF_TABLE = f"SELECT {', '.join(COLUMNS)} FROM entry"  # noqa: S608 - a constant
-_ENTRIES = f"{_OF_TABLE} WHERE idx BETWEEN ? AND ? AND (? IS NULL OR kind = ?) ORDER BY idx LIMIT ?"
+_ENTRIES = f"{_OF_TABLE} WHERE idx BETWEEN ? AND ? ORDER BY idx LIMIT ?"
 _AT = f"{_OF_TABLE} JOIN json_each(?) AS one ON idx = one.value ORDER BY one.key"
 _REPLACED = (
     f"SELECT {schema.REPLACES}, idx, kind FROM entry"  # noqa: S608 - a constant

@@ -97,21 +97,6 @@ class ListedDevice(Strict):
     hindered_since: Annotated[IsoTime | None, Column("hindered since", iso_time, sparse=True)]
     """Since when something keeps it from giving or getting, by its own words."""
 
-    @classmethod
-    def of(cls, device: FleetDevice) -> ListedDevice:
-        """Return a row of the table."""
-        return cls(
-            name=device.name,
-            state=device.state,
-            tags=device.tags,
-            active_version=device.active_version,
-            desired_version=device.desired_version,
-            pinned=device.pinned,
-            agent_version=device.agent_version,
-            wire=device.wire,
-            hindered_since=device.hindered_since,
-        )
-
 
 class DevicesReport(Report):
     """What `device list` shows."""

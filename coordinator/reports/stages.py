@@ -160,12 +160,13 @@ class AnswerRow:
     """What a device gave in a round, or that it has nothing."""
 
     device: str
-    index: int
-    state: str
+    index: int | None = None
+    """The entry with what it said; None where nothing came."""
+    state: str = ""
     """As of a contribution; `nothing` where it gave none."""
-    samples: int
-    payload_bytes: int
-    reason: str
+    samples: int = 0
+    payload_bytes: int = 0
+    reason: str = ""
 
 
 def answers_to(ledger: LedgerReader, number: int) -> dict[str, AnswerRow]:

@@ -71,7 +71,7 @@ def test_pushing_models_of_your_own(tmp_path: Path) -> None:
         for command in commands(page):
             opened.type(command)
     with LedgerReader.open_read_only(ledger_path(tmp_path / "coordinator-home")) as ledger:
-        imported = [entry.body for entry in ledger.entries(kind=ModelImported.kind)]
+        imported = [entry.body for entry in ledger.find(ModelImported)]
     first, second = imported[:2]
     assert second["frozen"] == first["frozen"], "the second version moves nothing but its head"
     assert second["head"] != first["head"]

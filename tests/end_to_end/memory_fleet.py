@@ -200,7 +200,7 @@ class MemoryFleet:
         self.coordinator = MemoryCoordinator(self.coordinator.home, self.broker, self._rules)
 
     def entries(self, kind: type[EntryBody]) -> list[EntryBody]:
-        found = self.coordinator.engine.ledger.entries(kind=kind.kind)
+        found = self.coordinator.engine.ledger.find(kind)
         return [read_entry(entry.kind, entry.body) for entry in found]
 
     def until(self, found: Callable[[], object]) -> None:

@@ -195,7 +195,7 @@ class ProcessFleet:
     def _read(self, kind: type[Body]) -> list[tuple[Entry, Body]]:
         found = []
         with LedgerReader.open_read_only(ledger_path(self.home)) as ledger:
-            for entry in ledger.entries(kind=kind.kind):
+            for entry in ledger.find(kind):
                 body = read_entry(entry.kind, entry.body)
                 assert isinstance(body, kind)
                 found.append((entry, body))

@@ -167,7 +167,7 @@ class ReleasedFleet:
         with LedgerReader.open_read_only(ledger_path(self.home)) as ledger:
             found = [
                 ReleaseSigned.model_validate(entry.body).signed.release
-                for entry in ledger.entries(kind=ReleaseSigned.kind)
+                for entry in ledger.find(ReleaseSigned)
             ]
         return [(item.number, item.version) for item in found]
 

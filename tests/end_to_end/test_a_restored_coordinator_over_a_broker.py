@@ -66,7 +66,7 @@ def test_a_restored_coordinator_leads_on_and_its_models_come_from_the_mirror(
     ledger("mirror", str(mirror), "--home", str(fleet.home))
     with ledger_of(fleet.home) as before:
         size, root = before.size, before.root
-        exported = next(before.entries(kind=ModelExported.kind)).body
+        exported = next(before.find(ModelExported)).body
     lose_and_restore(fleet, mirror, f'[files]\nurl = "{host.url("ranges/blobs")}"\n')
     fleet.sign(1, "r1")
     fleet.until(lambda: fleet.runs() == 1)

@@ -108,5 +108,5 @@ def test_a_class_that_one_group_holds_is_noted_in_the_ledger(fleet: MemoryFleet)
     assert found is not None
     (remark,) = found.remarks
     assert "'horizontal' of stage 1 has one group" in remark
-    *_, entry = fleet.coordinator.engine.ledger.entries(kind=ModelSolved.kind)
+    *_, entry = fleet.coordinator.engine.ledger.find(ModelSolved)
     assert f"Note: {remark}." in sentence_of(entry)

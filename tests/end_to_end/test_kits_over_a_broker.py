@@ -102,7 +102,7 @@ class KitFleet:
 
     def enrolled(self) -> int:
         with LedgerReader.open_read_only(ledger_path(self.home)) as ledger:
-            return len(list(ledger.entries(kind=DeviceEnrolled.kind)))
+            return len(list(ledger.find(DeviceEnrolled)))
 
 
 @pytest.fixture

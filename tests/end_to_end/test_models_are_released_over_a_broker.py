@@ -65,7 +65,7 @@ class Thief:
     def recorded(self, kind: type[Body]) -> list[Body]:
         """Return what the stolen ledger says."""
         with LedgerReader.open_read_only(ledger_path(self.home)) as ledger:
-            found = ledger.entries(kind=kind.kind)
+            found = ledger.find(kind)
             return [kind.model_validate(entry.body) for entry in found]
 
     def send(self, body: DesiredModel) -> None:

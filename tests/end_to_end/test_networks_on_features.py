@@ -27,7 +27,7 @@ from fleetledger.coordinator.topics.models.commands import PushModel
 from fleetledger.coordinator.topics.models.entries import ModelExported, ModelSolved
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.coordinator.topics.stages.entries import StageClosed
-from fleetledger.device_agent.inference.installed_model.installed_model import (
+from fleetledger.device_agent.inference.installed_model import (
     Frozen,
     InferenceSession,
     InstalledModel,
@@ -123,7 +123,7 @@ class Bench:
             count = len(told) + 1
 
     def told(self, kind: type[Body]) -> list[Body]:
-        found = self.coordinator.engine.ledger.entries(kind=kind.kind)
+        found = self.coordinator.engine.ledger.find(kind)
         bodies = (read_entry(entry.kind, entry.body) for entry in found)
         return [body for body in bodies if isinstance(body, kind)]
 

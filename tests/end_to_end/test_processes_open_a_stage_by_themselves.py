@@ -6,6 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from fleetledger.coordinator.core.state import ENTRY_KINDS
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.simulator.metrics.results import RunResults
@@ -50,7 +51,7 @@ def test_each_device_reported_the_folders_that_appeared_on_it(run):
     folder, _ = run
     told: dict[str, set[str]] = {}
     with LedgerReader.open_read_only(ledger_path(folder.root / "coordinator")) as ledger:
-        for entry in ledger.entries(kind="transition.reported"):
+        for entry in ledger.find(ENTRY_KINDS["transition.reported"]):
             if entry.body["stage"] == 1 and entry.body["classes"]:
                 told.setdefault(str(entry.device), set()).update(entry.body["classes"])
     assert told

@@ -171,7 +171,7 @@ def test_an_answer_after_the_deadline_is_recorded_as_late_and_left_out(
     fleet.until(lambda: len(fleet.told(ContributionAccepted)) == 3)
     answers = {
         entry.device: (entry.index, entry.body["late"])
-        for entry in fleet.coordinator.engine.ledger.entries(kind=ContributionAccepted.kind)
+        for entry in fleet.coordinator.engine.ledger.find(ContributionAccepted)
     }
     assert {device: late for device, (_, late) in answers.items()} == {
         "one": False,

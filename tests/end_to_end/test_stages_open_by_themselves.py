@@ -73,7 +73,7 @@ def knows_spot(fleet: MemoryFleet, *devices: str) -> bool:
     ledger = fleet.coordinator.engine.ledger
     right = {
         str(entry.device)
-        for entry in ledger.entries(kind=DeviceEvaluated.kind)
+        for entry in ledger.find(DeviceEvaluated)
         if entry.body["results"].get("spot", {}).get("correct", 0) >= 18
     }
     return right >= set(devices)

@@ -32,7 +32,7 @@ def fleet(tmp_path: Path) -> Iterator[MemoryFleet]:
 
 def statuses(fleet: MemoryFleet) -> dict[tuple[str, int], str | None]:
     """The variant of each version on each device, by the ledger."""
-    entries = fleet.coordinator.engine.ledger.entries(kind=DeviceModelStatus.kind)
+    entries = fleet.coordinator.engine.ledger.find(DeviceModelStatus)
     return {
         (str(entry.device), entry.body["version"]): entry.body.get("variant") for entry in entries
     }

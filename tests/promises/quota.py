@@ -283,7 +283,7 @@ def shout(port: int, peer: Peer, messages: Sequence[bytes]) -> None:
 def taken_from(home: Path, device: DeviceId) -> int:
     """Return how many contributions of a device the ledger has."""
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
-        entries = ledger.entries(kind=ContributionAccepted.kind)
+        entries = ledger.find(ContributionAccepted)
         return sum(entry.device == device for entry in entries)
 
 

@@ -261,7 +261,7 @@ def _trouble(fleet: RealFleet, count: int, kills: Kills, random: Random) -> None
 def check_ledger(fleet: RealFleet, receipts: dict[tuple[DeviceId, int], int]) -> None:
     """Hold the ledger to what was given: each once, with its payload, where its receipt says."""
     with LedgerReader.open_read_only(ledger_path(fleet.home)) as ledger:
-        accepted = list(ledger.entries(kind=ContributionAccepted.kind))
+        accepted = list(ledger.find(ContributionAccepted))
         report = verify(ledger, Blobs(ledger, BlobStore(blob_folder(fleet.home))))
     assert len(accepted) == len(fleet.given)
     entries = {(item.device, item.body["key"]["part"]): item for item in accepted}

@@ -70,7 +70,7 @@ def troubled(story: Story, home: Path, seed: int) -> None:
     trouble = Trouble(story, home, seed)
     trouble.run()
     ledger = trouble.coordinator.engine.ledger
-    accepted = list(ledger.entries(kind=ContributionAccepted.kind))
+    accepted = list(ledger.find(ContributionAccepted))
     assert len(accepted) == story.size
     places = {(entry.device, entry.body["key"]["part"]): entry.index for entry in accepted}
     assert places == {
@@ -79,7 +79,7 @@ def troubled(story: Story, home: Path, seed: int) -> None:
         for key, index in device.indices.items()
     }, "a receipt names another entry than that of its contribution"
     trouble.coordinator.command(CloseStage())
-    solved = trouble.coordinator.until(lambda: list(ledger.entries(kind=ModelSolved.kind)))
+    solved = trouble.coordinator.until(lambda: list(ledger.find(ModelSolved)))
     assert isinstance(solved, list)
     assert solved[0].body["aggregate"] == story.aggregate
     report = verify(ledger, trouble.coordinator.blobs)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from fleetledger.coordinator.core.state import ENTRY_KINDS
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
@@ -63,7 +64,7 @@ def evaluated(folder: SeedFolder) -> dict[int, dict[str, int]]:
     """Test images of each class that all devices together were asked about, by model version."""
     asked: dict[int, dict[str, dict[str, int]]] = {}
     with LedgerReader.open_read_only(ledger_path(folder.root / "coordinator")) as ledger:
-        for entry in ledger.entries(kind="device.evaluated"):
+        for entry in ledger.find(ENTRY_KINDS["device.evaluated"]):
             results = entry.body["results"].items()
             counts = {name: found["total"] for name, found in results}
             asked.setdefault(entry.body["version"], {})[str(entry.device)] = counts
@@ -108,7 +109,7 @@ def test_the_ledger_verifies_and_counts_every_image_once(two_agents):
     samples: dict[str, int] = {}
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         assert verify(ledger, Blobs(ledger, BlobStore(str(blob_folder(home))))).ok
-        for entry in ledger.entries(kind="contribution.accepted"):
+        for entry in ledger.find(ENTRY_KINDS["contribution.accepted"]):
             assert entry.body["replaces"] is None
             for name, number in entry.body["samples"].items():
                 samples[name] = samples.get(name, 0) + number
@@ -121,7 +122,7 @@ def test_every_device_has_a_key_that_the_coordinator_confirmed(two_agents):
     rings = [KeyRing.beside(folder.root / "agents" / name, FLEET, name) for name in AGENTS]
     assert all(ring.current is not None and ring.waiting is None for ring in rings)
     with LedgerReader.open_read_only(ledger_path(folder.root / "coordinator")) as ledger:
-        assert len(list(ledger.entries(kind="device.invited"))) == 2
+        assert len(list(ledger.find(ENTRY_KINDS["device.invited"]))) == 2
 
 
 @pytest.mark.broker

@@ -14,21 +14,7 @@ from fleetledger.coordinator.reports import stages
 from fleetledger.coordinator.reports.stages import AnswerRow
 from fleetledger.coordinator.topics.rounds.state import RoundFacts
 from fleetledger.coordinator.topics.rounds.views import opening
-from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import plural
-
-
-class AskedDevice(Strict):
-    """A device that a round asked, and what came of it."""
-
-    device: str
-    outcome: str
-    """Such as `counted`, `late`, `nothing`, `could not`, `refused`, `missing`, `waited for`."""
-    index: int | None
-    """The entry with what it said."""
-    samples: int
-    payload_bytes: int
-    reason: str
 
 
 class RoundPage(PageModel):
@@ -42,7 +28,8 @@ class RoundPage(PageModel):
     """Digest of the weights that it gave; empty where there are none."""
     aggregate: str
     remarks: tuple[str, ...]
-    devices: tuple[AskedDevice, ...]
+    devices: tuple[AnswerRow, ...]
+    """Those that were asked; `state` is what came of it, such as `counted` or `missing`."""
     observers: tuple[str, ...]
     before: int | None
     after: int | None
@@ -92,19 +79,12 @@ def _title(found: RoundFacts, answers: Mapping[str, AnswerRow]) -> str:
     return f"Round {found.number} is closed, and its answers are being averaged: {counted}."
 
 
-def _device(name: str, answer: AnswerRow | None, closed: Mapping[str, Any]) -> AskedDevice:
+def _device(name: str, answer: AnswerRow | None, closed: Mapping[str, Any]) -> AnswerRow:
+    """Return what came of a device that the round asked."""
     refused = next((why for why, who in closed.get("refused", {}).items() if name in who), "")
-    outcome = _outcome(answer, closed)
-    if answer is None and refused:
-        outcome = "refused"
-    return AskedDevice(
-        device=name,
-        outcome=outcome,
-        index=None if answer is None else answer.index,
-        samples=0 if answer is None else answer.samples,
-        payload_bytes=0 if answer is None else answer.payload_bytes,
-        reason=refused or ("" if answer is None else answer.reason),
-    )
+    state = "refused" if answer is None and refused else _outcome(answer, closed)
+    found = answer or AnswerRow(name)
+    return replace(found, state=state, reason=refused or found.reason)
 
 
 def _outcome(answer: AnswerRow | None, closed: Mapping[str, Any]) -> str:

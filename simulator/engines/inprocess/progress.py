@@ -127,8 +127,7 @@ class Progress:
         yield f"model {version} does not run on {count_of(len(old), 'device')}: {_some(old)}"
 
     def _problems(self) -> list[str]:
-        kind = DeviceProblem.kind
-        found = self._fleet.coordinator.engine.ledger.entries(kind=kind)
+        found = self._fleet.coordinator.engine.ledger.find(DeviceProblem)
         told = [(entry.device, read_entry(entry.kind, entry.body)) for entry in found]
         return [
             f"{device} says: {body.text}"

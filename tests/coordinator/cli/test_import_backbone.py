@@ -27,5 +27,5 @@ def test_layers_and_mirror_images_become_part_of_the_frozen_model(
     words = ("model", "import-backbone", str(backbone), "--preprocessing", str(described))
     run(home, *words, *options)
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
-        (entry,) = ledger.entries(kind=BackboneImported.kind)
+        (entry,) = ledger.find(BackboneImported)
     assert BackboneImported.model_validate(entry.body).backbone_width == width

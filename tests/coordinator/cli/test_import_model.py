@@ -74,17 +74,14 @@ def refused(home: Path, file: str, *words: str) -> str:
 
 def entries(home: Path) -> list[ModelImported]:
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
-        return [
-            ModelImported.model_validate(entry.body)
-            for entry in ledger.entries(kind=ModelImported.kind)
-        ]
+        return [ModelImported.model_validate(entry.body) for entry in ledger.find(ModelImported)]
 
 
 def manifest(home: Path, version: int) -> Manifest:
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         (body,) = (
             ModelExported.model_validate(entry.body)
-            for entry in ledger.entries(kind=ModelExported.kind)
+            for entry in ledger.find(ModelExported)
             if entry.body["version"] == version
         )
         return Manifest.read(Blobs(ledger, BlobStore(blob_folder(home))).get(body.manifest.digest))
@@ -96,7 +93,7 @@ def test_an_imported_model_is_a_version_that_goes_nowhere_by_itself(home: Path) 
     assert "note: the file gives a probability of each class; its softmax is left out" in said
     assert "Note: the file gives a probability" in run(home, "ledger", "tail").output
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
-        assert not list(ledger.entries(kind=ModelDesired.kind))
+        assert not list(ledger.find(ModelDesired))
     (imported,) = entries(home)
     described = manifest(home, 1)
     assert described.method == "imported"

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from fleetledger import command_line
+from fleetledger.coordinator.core.state import ENTRY_KINDS
 from fleetledger.coordinator.errors import AuditError, CommandError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.tiles import export
@@ -99,7 +100,7 @@ def test_a_plan_says_what_will_happen_on_how_many_devices(tmp_path: Path) -> Non
     assert "are needed to tell by themselves" not in alike.stdout
     assert said.rstrip().endswith("This would be planned; nothing was recorded.")
     with ledger_of(home) as ledger:
-        assert list(ledger.entries(kind="rollout.planned")) == []
+        assert list(ledger.find(ENTRY_KINDS["rollout.planned"])) == []
 
 
 def test_a_plan_for_few_devices_says_what_follows_where_gates_stay_open(tmp_path: Path) -> None:

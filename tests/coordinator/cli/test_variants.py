@@ -54,7 +54,7 @@ def pictures(folder: Path, count: int) -> str:
 
 def entries(home: Path) -> list[VariantsMade]:
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
-        found = ledger.entries(kind=VariantsMade.kind)
+        found = ledger.find(VariantsMade)
         return [VariantsMade.model_validate(entry.body) for entry in found]
 
 

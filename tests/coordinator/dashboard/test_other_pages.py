@@ -76,7 +76,7 @@ def test_a_round_names_each_device_with_its_outcome(tmp_path: Path) -> None:
     assert rounds
     for number in rounds:
         page = told(client, f"/rounds/{number}")
-        counted = [one for one in page["devices"] if one["outcome"] == "counted"]
+        counted = [one for one in page["devices"] if one["state"] == "counted"]
         assert len(counted) == (page["line"]["counted"] or 0)
     assert client.get("/rounds/99").status_code == 404
 

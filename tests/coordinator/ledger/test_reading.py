@@ -20,7 +20,7 @@ def test_ranges_and_kinds_select_entries(tmp_path: Path) -> None:
     with LedgerReader.open_read_only(fill(tmp_path)) as reader:
         assert [entry.index for entry in reader.entries(3, 6)] == [3, 4, 5]
         assert [entry.index for entry in reader.entries(10)] == [10, 11]
-        assert [entry.index for entry in reader.entries(kind="contribution.withdrawn")] == [10]
+        assert [entry.index for entry in reader.find(_Withdrawn)] == [10]
         assert list(reader.entries(12)) == []
         assert reader.entry(5).body["part"] == 5
         with pytest.raises(LedgerError, match="index: 12 is not in the ledger; it holds 0 to 11"):

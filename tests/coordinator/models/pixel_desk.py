@@ -78,7 +78,7 @@ class PixelDesk:
         """What was exported so far."""
         ledger = self.coordinator.engine.ledger
         kind = ModelExported
-        return [kind.model_validate(entry.body) for entry in ledger.entries(kind=kind.kind)]
+        return [kind.model_validate(entry.body) for entry in ledger.find(kind)]
 
     def close(self) -> None:
         """End both."""

@@ -78,7 +78,7 @@ def test_a_model_gives_the_scores_of_the_weights_that_the_round_gave(
     desk: PixelDesk, count: int
 ) -> None:
     ledger = desk.coordinator.engine.ledger
-    (*_, entry) = ledger.entries(kind=WeightsAveraged.kind)
+    (*_, entry) = ledger.find(WeightsAveraged)
     averaged = WeightsAveraged.model_validate(entry.body)
     side = training_coordinator("fbl")
     lineage = desk.coordinator.engine.core.state.lineages.network
@@ -141,8 +141,7 @@ def test_rounds_and_models_are_made_again_equal(desk: PixelDesk) -> None:
 def test_it_cannot_freeze_for_a_method_of_whole_pictures(desk: PixelDesk) -> None:
     ledger = desk.coordinator.engine.ledger
     averaged = [
-        WeightsAveraged.model_validate(entry.body)
-        for entry in ledger.entries(kind=WeightsAveraged.kind)
+        WeightsAveraged.model_validate(entry.body) for entry in ledger.find(WeightsAveraged)
     ]
     network = desk.coordinator.engine.core.state.lineages.network
     assert network is not None

@@ -159,7 +159,7 @@ def test_the_mean_of_a_round_reads_no_answer_that_was_just_taken_in(
     desk = PixelDesk(tmp_path)
     try:
         desk.learn("circle")
-        (averaged,) = desk.coordinator.engine.ledger.entries(kind=WeightsAveraged.kind)
+        (averaged,) = desk.coordinator.engine.ledger.find(WeightsAveraged)
         assert WeightsAveraged.model_validate(averaged.body).samples == 5
     finally:
         desk.close()

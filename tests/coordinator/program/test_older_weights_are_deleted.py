@@ -54,7 +54,7 @@ def test_the_bytes_go_and_the_ledger_says_which_were_deleted(tmp_path: Path) -> 
     ledger = coordinator.engine.ledger
     made = [
         WeightsAveraged.model_validate(entry.body).weights.digest
-        for entry in ledger.entries(kind=WeightsAveraged.kind)
+        for entry in ledger.find(WeightsAveraged)
     ]
     assert [coordinator.blobs.has(digest) for digest in made] == [False, True, True, True]
     assert coordinator.blobs.has(network.weights.digest)

@@ -112,7 +112,7 @@ class Desk:
 
     def told(self, kind: type[EntryBody]) -> list[EntryBody]:
         ledger = self.coordinator.engine.ledger
-        return [kind.model_validate(entry.body) for entry in ledger.entries(kind=kind.kind)]
+        return [kind.model_validate(entry.body) for entry in ledger.find(kind)]
 
     def close(self) -> None:
         self.device.close()

@@ -85,7 +85,7 @@ def scored(order: ScoringOrder, found: float) -> Scored:
 
 def told(coordinator: MemoryCoordinator, kind: type[EntryBody]) -> list[EntryBody]:
     ledger = coordinator.engine.ledger
-    return [read_entry(e.kind, e.body) for e in ledger.entries(kind=kind.kind)]
+    return [read_entry(e.kind, e.body) for e in ledger.find(kind)]
 
 
 def test_the_proxy_fetches_what_it_scores_and_the_next_round_carries_its_choice(
@@ -160,7 +160,7 @@ def test_a_coordinator_that_dies_between_weights_and_score_asks_again(
     (chosen,) = told(second, OldModelChosen)
     assert isinstance(chosen, OldModelChosen)
     assert chosen.current == OldModel(round=1, weights=order.weights)
-    (entry,) = second.engine.ledger.entries(kind=chosen.kind)
+    (entry,) = second.engine.ledger.find(chosen)
     assert (entry.actor, entry.device) == (PROXY, None)
     proxy.close()
     second.close()

@@ -141,5 +141,5 @@ def test_a_method_that_lacks_something_here_gives_the_reason(
     payload = encode_tensors(WeightGrid.around(sent).encode(sent))
     device.send(answer(assignment, payload), payload)
     coordinator.until(lambda: RoundFailed.kind in coordinator.kinds())
-    (failed,) = coordinator.engine.ledger.entries(kind=RoundFailed.kind)
+    (failed,) = coordinator.engine.ledger.find(RoundFailed)
     assert failed.body["reason"].startswith("No module named 'torch', and the method needs it here")

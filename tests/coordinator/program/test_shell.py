@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.core.state import ENTRY_KINDS, read_entry
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.models.file_offers import offer_of
 from fleetledger.coordinator.topics.models.entries import ModelExported, ModelSolved
@@ -118,7 +118,7 @@ def solved_from(home: Path, order: tuple[int, ...]) -> tuple[Digest, Digest]:
         device.wait_for(Receipt, count=turn * len(order))
 
     def of_all() -> ModelSolved | None:
-        for entry in coordinator.engine.ledger.entries(kind="model.solved"):
+        for entry in coordinator.engine.ledger.find(ENTRY_KINDS["model.solved"]):
             body = ModelSolved.model_validate(entry.body)
             if body.contributions == len(order):
                 return body
@@ -200,7 +200,7 @@ def test_a_coordinator_that_died_after_the_solve_exports_after_its_restart(
     second = MemoryCoordinator(tmp_path, broker)
     try:
         second.until(lambda: "model.exported" in second.kinds())
-        exported = list(second.engine.ledger.entries(kind="model.exported"))
+        exported = list(second.engine.ledger.find(ENTRY_KINDS["model.exported"]))
         assert len(exported) == 1
         body_read = read_entry(exported[0].kind, exported[0].body)
         assert isinstance(body_read, ModelExported)

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger.command_line import app
+from fleetledger.coordinator.core.state import ENTRY_KINDS
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.paths import ledger_path
@@ -66,7 +67,7 @@ class Operator:
 
     def written(self, kind: str) -> int:
         with LedgerReader.open_read_only(ledger_path(self.home)) as ledger:
-            return len(list(ledger.entries(kind=kind)))
+            return len(list(ledger.find(ENTRY_KINDS[kind])))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger.coordinator.cli import ledger as cli
-from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.core.state import ENTRY_KINDS, read_entry
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.topics.contributions.commands import RetractContributions
 from fleetledger.coordinator.topics.models.entries import ModelDesired, ModelSolved
@@ -87,7 +87,7 @@ def test_the_command_is_explained_and_a_repeat_is_refused(tmp_path: Path) -> Non
     assert "1 contribution of device dev-2 left the sum" in answer.stdout
     story.come_back()
     ledger = story.coordinator.engine.ledger
-    (entry,) = ledger.entries(kind="contribution.retracted")
+    (entry,) = ledger.find(ENTRY_KINDS["contribution.retracted"])
     shown = CliRunner().invoke(cli.app, ["show", str(entry.index), "--home", str(tmp_path)])
     assert shown.stdout.startswith(
         "The operator took part 0 of stage 1 of device dev-2 out of the sum, for good: a broken "

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fleetledger.coordinator.core.state import ENTRY_KINDS
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.topics.models.entries import ModelSolved
 from fleetledger.export.head import head_scores
@@ -80,7 +81,7 @@ class Fleet:
         """Step until a model was made of these data."""
 
         def found() -> ModelSolved | None:
-            for entry in self.coordinator.engine.ledger.entries(kind="model.solved"):
+            for entry in self.coordinator.engine.ledger.find(ENTRY_KINDS["model.solved"]):
                 body = ModelSolved.model_validate(entry.body)
                 if body.aggregate == aggregate:
                     return body

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.state import ENTRY_KINDS
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.program.command_client import carried_out
@@ -50,7 +51,7 @@ class RealFleet:
     def entries(self, kind: str) -> list[Entry]:
         """Return the ledger's entries of a kind."""
         with ledger_of(self.home) as ledger:
-            return list(ledger.entries(kind=kind))
+            return list(ledger.find(ENTRY_KINDS[kind]))
 
     def kill(self, device: str) -> None:
         """End an agent without a word."""

@@ -25,6 +25,7 @@ from fleetledger.schemas.rounds import RoundOrder
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import can_learn
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
+from tests.coordinator.reports import of_home
 
 OBSERVED = NETWORK.model_copy(update={"observes": True})
 
@@ -113,7 +114,7 @@ def test_lists_and_pages_know_all_who_were_asked(tmp_path: Path) -> None:
         assert current is not None
         assert views.opening(ledger, found.opened_index) == current.opened
         assert found.asked == current.opened.cohort
-    (row,) = views.rounds(tmp_path)
+    (row,) = of_home.rounds(tmp_path)
     assert (row.asked, row.looking) == (5, 2)
 
 

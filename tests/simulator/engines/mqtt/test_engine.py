@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fleetledger.coordinator.core.state import ENTRY_KINDS
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.schemas.models import Manifest
@@ -115,7 +116,7 @@ def test_several_parts_of_a_device_are_cut_in_the_order_of_the_paths(exact: Ende
     most = exact.prepared.scenario.method.settings["max_samples_per_part"]
     parts: dict[tuple[DeviceId | None, int], list[int]] = {}
     with LedgerReader.open_read_only(ledger_path(exact.folder / "coordinator")) as ledger:
-        for entry in ledger.entries(kind="contribution.accepted"):
+        for entry in ledger.find(ENTRY_KINDS["contribution.accepted"]):
             key = (entry.device, entry.body["key"]["stage"])
             parts.setdefault(key, []).append(sum(entry.body["samples"].values()))
     for (device, stage), sizes in parts.items():
@@ -190,9 +191,9 @@ def test_a_run_whose_programs_were_killed_is_gone_on_with(tmp_path: Path, cache:
         True,
     ]
     with LedgerReader.open_read_only(ledger_path(tmp_path / "mqtt" / "coordinator")) as ledger:
-        assert len(list(ledger.entries(kind="stage.opened"))) == 2
-        assert len(list(ledger.entries(kind="device.admitted"))) == 3
-        assert len(list(ledger.entries(kind="backbone.imported"))) == 1
+        assert len(list(ledger.find(ENTRY_KINDS["stage.opened"]))) == 2
+        assert len(list(ledger.find(ENTRY_KINDS["device.admitted"]))) == 3
+        assert len(list(ledger.find(ENTRY_KINDS["backbone.imported"]))) == 1
 
 
 def comes_late_and_goes(prepared: Prepared) -> Prepared:
