@@ -12,9 +12,8 @@ from statistics import median
 import pytest
 
 from fleetledger.methods.registry import descriptor
-from tests.rooms import ROOMS
+from tests.rooms import ROOMS, ROOT, product_files, product_trees
 
-ROOT = Path(__file__).parents[1]
 ON_THE_DEVICE = ("device_agent", "learning/numerics", "schemas", "transport")
 ABSENT_ON_A_DEVICE = ("torch", "torchvision", "onnx", "onnxruntime", "sklearn", "matplotlib")
 METHOD_FILES = {
@@ -32,16 +31,9 @@ MOST_LINES_OF_A_FUNCTION = 60
 Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def product_files() -> list[Path]:
-    files = sorted((ROOT / "src" / "fleetledger").glob("*.py"))
-    for room in ROOMS:
-        files += sorted((ROOT / room).rglob("*.py"))
-    return files
-
-
 def trees() -> Iterator[tuple[str, ast.Module]]:
-    for path in product_files():
-        yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+    for path, tree in product_trees().items():
+        yield str(path.relative_to(ROOT)), tree
 
 
 def public(body: list[ast.stmt]) -> Iterator[Documented]:

@@ -11,14 +11,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
+from functools import cache
 from typing import NamedTuple
 
 import pytest
 
-from tests.rooms import ROOMS
+from tests.rooms import ROOMS, ROOT, product_trees
 
-ROOT = Path(__file__).parents[1]
 SMALL = 40
 ROUNDED = 50
 """Ceilings of lines are multiples of it, so that a mended line is not a ceiling to change."""
@@ -68,11 +67,12 @@ def used_once(tree: ast.Module, text: str) -> int:
     )
 
 
+@cache
 def measured(room: str) -> Room:
     lines = imported = names = small = once = 0
     for path in sorted((ROOT / room).rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        tree, count = ast.parse(text), text.count("\n")
+        tree, count = product_trees()[path], text.count("\n")
         lines += count
         small += count < SMALL
         once += used_once(tree, text)
