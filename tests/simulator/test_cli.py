@@ -4,15 +4,19 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fleetledger import command_line
 from fleetledger.simulator.scenario.shipped import shipped_names, shipped_text
 from fleetledger.simulator.scenario.studies import study_names, study_text
 
 ROOT = Path(__file__).parents[2]
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
+Typed = Callable[..., tuple[int, str, str]]
+"""Exit code, output and errors of a command."""
 
 
 def simulate(*arguments: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -27,16 +31,36 @@ def simulate(*arguments: str, folder: Path, **variables: str) -> subprocess.Comp
     )
 
 
-def test_every_scenario_that_ships_is_listed(tmp_path: Path):
-    done = simulate("--list", folder=tmp_path)
-    assert done.returncode == 0
+@pytest.fixture
+def typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Typed:
+    """Type a command here, since a program for each would mostly import."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(command_line.app, "rich_markup_mode", command_line.app.rich_markup_mode)
+
+    def said(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["fleetledger", "simulate", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            command_line.main()
+        code = ended.value.code
+        assert isinstance(code, int)
+        return code, *capsys.readouterr()
+
+    return said
+
+
+def test_every_scenario_that_ships_is_listed(typed: Typed):
+    code, out, _ = typed("--list")
+    assert code == 0
     for name in shipped_names():
-        assert re.search(rf"^│ {name} ", done.stdout, re.M)
+        assert re.search(rf"^│ {name} ", out, re.M)
 
 
-def test_a_scenario_is_shown_as_it_was_written(tmp_path: Path):
-    assert simulate("--show", "digits", folder=tmp_path).stdout == shipped_text("digits")
-    assert simulate("--show", "dcid-sites", folder=tmp_path).stdout == study_text("dcid-sites")
+def test_a_scenario_is_shown_as_it_was_written(typed: Typed):
+    assert typed("--show", "digits")[1] == shipped_text("digits")
+    assert typed("--show", "dcid-sites")[1] == study_text("dcid-sites")
 
 
 @pytest.mark.parametrize(
@@ -60,18 +84,18 @@ def test_a_scenario_is_shown_as_it_was_written(tmp_path: Path):
     ],
 )
 def test_what_cannot_be_done_is_told_without_a_traceback(
-    tmp_path: Path, arguments: list[str], code: int, told: str
+    tmp_path: Path, typed: Typed, arguments: list[str], code: int, told: str
 ):
-    done = simulate(*arguments, folder=tmp_path)
-    assert done.returncode == code, done.stderr
-    text = " ".join(ANSI.sub("", done.stderr).replace("│", " ").split())
+    ended, _, error = typed(*arguments)
+    assert ended == code, error
+    text = " ".join(ANSI.sub("", error).replace("│", " ").split())
     assert told in text
     assert "Traceback" not in text
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_help_names_both_verbs(tmp_path: Path):
-    page = ANSI.sub("", simulate("--help", folder=tmp_path).stdout)
+def test_the_help_names_both_verbs(typed: Typed):
+    page = ANSI.sub("", typed("--help")[1])
     assert " run " in page
     assert " compare " in page
 
@@ -85,8 +109,8 @@ def test_a_tiny_step_says_aloud_what_stands_in_for_what(tmp_path: Path):
     assert 'title = "Tiny step: ' in kept.read_text()
 
 
-def test_every_study_that_ships_is_listed(tmp_path: Path):
-    done = simulate("sweep", "--list", folder=tmp_path)
-    assert done.returncode == 0
+def test_every_study_that_ships_is_listed(typed: Typed):
+    code, out, _ = typed("sweep", "--list")
+    assert code == 0
     for name in study_names():
-        assert re.search(rf"^│ {name} ", done.stdout, re.M)
+        assert re.search(rf"^│ {name} ", out, re.M)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,14 +76,8 @@ def test_an_interrupt_says_how_to_go_on(tmp_path: Path, cache: str):
     assert "Traceback" not in text
 
 
-def test_two_runs_can_be_compared(finished: Path, tmp_path: Path, cache: str):
-    other = simulate(
-        *SMALL,
-        *("--set", "method.settings.ridge=1e6", "--out", "other"),
-        folder=tmp_path,
-        FLEETLEDGER_CACHE=cache,
-    )
-    assert other.returncode == 0, other.stderr
+def test_two_runs_can_be_compared(finished: Path, tmp_path: Path):
+    shutil.copytree(finished, tmp_path / "other")
     done = simulate("compare", str(finished), "other", "--out", "both", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "both").iterdir()} == {
