@@ -13,17 +13,13 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.snapshot import LiveSnapshot, StageWait, serves
 from fleetledger.coordinator.reports import answers
 from fleetledger.coordinator.reports.answers import FleetNow, Need, Trouble
-from fleetledger.coordinator.reports.fleet_devices import fleet_devices, troubles
+from fleetledger.coordinator.reports.fleet_devices import fleet_devices
 from fleetledger.coordinator.reports.model_waits import model_waits
 from fleetledger.coordinator.reports.needs import KnownFleet, needs
 from fleetledger.coordinator.reports.rollouts.lookup import unfinished
 from fleetledger.coordinator.reports.waits import Wait, round_wait, stage_wait
-from fleetledger.coordinator.topics.contributions import views as contribution_views
-from fleetledger.coordinator.topics.devices.state import DevicesState
-from fleetledger.coordinator.topics.devices.views import earlier_in
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds import views as round_views
-from fleetledger.coordinator.topics.stages import views as stage_views
 from fleetledger.methods.registry import can_learn_with
 from fleetledger.schemas.problems import DatedProblem
 from fleetledger.schemas.values import DeviceId
@@ -66,29 +62,8 @@ def _fleet_now(
     clock, names = _Clock(run, at, time_ns), [DeviceId.known(one.name) for one in devices]
     now = _stage(ledger, state, clock, names)
     rollouts = tuple(unfinished(ledger, time_ns))
-    stopped, waiting = round_views.stopped_in(ledger), release_views.waiting(ledger)
-    root = release_views.root_entry(ledger)
-    found = needs(
-        KnownFleet(
-            run=run,
-            devices=devices,
-            models=models,
-            doubled=state.devices.doubled,
-            stopped=stopped,
-            rollouts=rollouts,
-            waiting=tuple(waiting),
-            root=root and (root[0], root[1].document.expires_ns),
-            reports=tuple(stage_views.reports_in(ledger)),
-            unseen=stage_views.unseen_in(ledger),
-            earlier=tuple(earlier_in(ledger)),
-            left_out=tuple(contribution_views.left_out_in(ledger)),
-            set_aside=tuple(contribution_views.set_aside_in(ledger)),
-            of_others=_of_others(state.devices),
-            last_entry_ns=ledger.entry(ledger.size - 1).time_ns if ledger.size else 0,
-            time_ns=time_ns,
-            stage=now,
-        )
-    )
+    stopped = round_views.stopped_in(ledger)
+    found = needs(KnownFleet(ledger, state, run, devices, rollouts, time_ns, now))
     return FleetNow(
         fleet=fleet if live is None else live.coordinator.fleet,
         time=time_ns,
@@ -107,7 +82,7 @@ def _fleet_now(
                 answers.CanaryNow(version=version, devices=names)
                 for version, names in sorted(models.canaries.items())
             ),
-            waiting_releases=tuple(waiting),
+            waiting_releases=tuple(release_views.waiting(ledger)),
             waits=model_waits(ledger, live, time_ns),
         ),
         stopped_rounds=None
@@ -163,12 +138,6 @@ def _trouble(problem: DatedProblem) -> Trouble:
     return Trouble(
         about=problem.about, text=problem.text, since=problem.since_ns, hinders=problem.hinders
     )
-
-
-def _of_others(devices: DevicesState) -> dict[DeviceId, list[Trouble]]:
-    """Return problems of senders that are no devices, such as the proxy."""
-    others = devices.problems.keys() - devices.admitted.keys() - devices.retired.keys()
-    return {sender: troubles(devices, sender) for sender in sorted(others)}
 
 
 @dataclass(frozen=True)

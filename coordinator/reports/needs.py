@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
 from fleetledger.coordinator.core.phrases import count_of, some, span
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.absence import absences
 from fleetledger.coordinator.reports.answers import (
     CoordinatorRun,
@@ -18,18 +20,17 @@ from fleetledger.coordinator.reports.answers import (
     StageNow,
     Trouble,
 )
+from fleetledger.coordinator.reports.fleet_devices import troubles
 from fleetledger.coordinator.reports.rollouts.report import RolloutSummary
 from fleetledger.coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS
-from fleetledger.coordinator.topics.contributions.views import LeftOutRow, SetAsideRow
-from fleetledger.coordinator.topics.devices.state import Doubled
-from fleetledger.coordinator.topics.devices.views import EarlierRow
-from fleetledger.coordinator.topics.models.state import ModelsState
-from fleetledger.coordinator.topics.releases.views import WaitingRelease
-from fleetledger.coordinator.topics.stages.views import ReportRow, UnseenClasses
+from fleetledger.coordinator.topics.contributions.views import left_out_in, set_aside_in
+from fleetledger.coordinator.topics.devices.views import earlier_in
+from fleetledger.coordinator.topics.releases.views import root_entry, waiting
+from fleetledger.coordinator.topics.rounds.views import stopped_in
+from fleetledger.coordinator.topics.stages.views import reports_in, unseen_in
 from fleetledger.schemas.envelope import COORDINATOR, PROXY
 from fleetledger.schemas.shown_commands import command_at, commands_at
 from fleetledger.schemas.times import clock_time
-from fleetledger.schemas.values import DeviceId
 
 _NUMBERS = re.compile(r"\d[\d.,:]*")
 ROOT_WARNING_NS = 14 * 86_400 * 10**9
@@ -40,26 +41,15 @@ ROOT_WARNING_NS = 14 * 86_400 * 10**9
 class KnownFleet:
     """What it is decided by."""
 
+    ledger: LedgerReader
+    state: State
+    """That the ledger gives."""
     run: CoordinatorRun
     devices: tuple[FleetDevice, ...]
-    models: ModelsState
-    doubled: Mapping[DeviceId, Doubled]
-    stopped: tuple[int, str] | None
     rollouts: tuple[RolloutSummary, ...]
     """That something is still to come of."""
-    waiting: tuple[WaitingRelease, ...]
-    root: tuple[int, int | None] | None
-    """The entry of the newest root, and when it expires."""
-    reports: tuple[ReportRow, ...]
-    left_out: tuple[LeftOutRow, ...]
-    earlier: tuple[EarlierRow, ...]
-    unseen: UnseenClasses | None
-    set_aside: tuple[SetAsideRow, ...]
-    of_others: Mapping[DeviceId, Sequence[Trouble]]
-    """Problems of senders that are no devices, such as the proxy."""
-    last_entry_ns: int
     time_ns: int
-    stage: StageNow | None = None
+    stage: StageNow | None
 
 
 def needs(known: KnownFleet) -> tuple[Need, ...]:
@@ -95,7 +85,9 @@ def at_home(need: Need, home: Path) -> Need:
 
 
 def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
-    ahead = known.last_entry_ns - known.time_ns
+    ledger = known.ledger
+    last_ns = ledger.entry(ledger.size - 1).time_ns if ledger.size else 0
+    ahead = last_ns - known.time_ns
     if ahead > CALENDAR_TOLERANCE_NS:
         yield Need(
             key="clock",
@@ -174,7 +166,7 @@ def _of_passwords(known: KnownFleet) -> Iterator[Need]:
 
 
 def _of_twins(known: KnownFleet) -> Iterator[Need]:
-    for name, found in known.doubled.items():
+    for name, found in known.state.devices.doubled.items():
         one, other = found.runs
         yield Need(
             key=f"twins:{name}",
@@ -189,8 +181,8 @@ def _of_twins(known: KnownFleet) -> Iterator[Need]:
 
 
 def _of_replaced(known: KnownFleet) -> Iterator[Need]:
-    for row in known.earlier:
-        if row.device in known.doubled:
+    for row in earlier_in(known.ledger):
+        if row.device in known.state.devices.doubled:
             continue
         yield Need(
             key=f"replaced:{row.device}",
@@ -240,8 +232,9 @@ def _of_rollouts(known: KnownFleet) -> Iterator[Need]:
 
 
 def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
-    if known.stopped is not None:
-        index, reason = known.stopped
+    stopped = stopped_in(known.ledger)
+    if stopped is not None:
+        index, reason = stopped
         yield Need(
             key=f"rounds:{index}",
             urgency="now",
@@ -249,8 +242,9 @@ def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
             index=index,
             command="fleetledger coordinator resume-rounds",
         )
-    if known.models.failed is not None:
-        index, reason = known.models.failed.index, known.models.failed.reason
+    failed = known.state.models.failed
+    if failed is not None:
+        index, reason = failed.index, failed.reason
         yield Need(
             key=f"model-failed:{index}",
             urgency="now",
@@ -258,7 +252,7 @@ def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
             index=index,
             command=f"fleetledger ledger show {index}",
         )
-    for push in known.waiting:
+    for push in waiting(known.ledger):
         whom = "all devices" if push.devices is None else some(push.devices)
         sign = f"fleetledger model sign {push.version} --key FILE"
         if push.rollout is not None:
@@ -275,7 +269,8 @@ def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
 
 
 def _of_roots(known: KnownFleet) -> Iterator[Need]:
-    index, expires = known.root or (None, None)
+    root = root_entry(known.ledger)
+    index, expires = (None, None) if root is None else (root[0], root[1].document.expires_ns)
     if expires is None:
         return
     left = expires - known.time_ns
@@ -334,8 +329,10 @@ def _of_problems(known: KnownFleet) -> Iterator[Need]:
     for item in known.devices:
         for trouble in item.problems if item.state != "revoked" else ():
             told[trouble.about].append((item.name, trouble))
-    for sender, troubles in known.of_others.items():
-        for trouble in troubles:
+    state = known.state.devices
+    strangers = state.problems.keys() - state.admitted.keys() - state.retired.keys()
+    for sender in sorted(strangers):  # that are no devices, such as the proxy
+        for trouble in troubles(state, sender):
             told[trouble.about].append((sender, trouble))
     for about, items in told.items():
         names = tuple(dict.fromkeys(name for name, _ in items))
@@ -396,7 +393,7 @@ def _of_programs(known: KnownFleet) -> Iterator[Need]:
 
 
 def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
-    models = known.models
+    models = known.state.models
     if models.withheld is not None and models.learned not in models.canaries:
         index, lacks = models.withheld.index, models.withheld.lacks
         yield Need(
@@ -431,7 +428,7 @@ def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
 
 
 def _of_parts_set_aside(known: KnownFleet) -> Iterator[Need]:
-    for row in known.set_aside:
+    for row in set_aside_in(known.ledger):
         yield Need(
             key=f"set-aside:{row.device}:{row.index}",
             urgency="today",
@@ -444,7 +441,7 @@ def _of_parts_set_aside(known: KnownFleet) -> Iterator[Need]:
 
 
 def _of_shares(known: KnownFleet) -> Iterator[Need]:
-    for row in known.left_out:
+    for row in left_out_in(known.ledger):
         yield Need(
             key=f"left-out:{row.device}",
             urgency="today",
@@ -456,7 +453,7 @@ def _of_shares(known: KnownFleet) -> Iterator[Need]:
 
 
 def _of_unseen(known: KnownFleet) -> Iterator[Need]:
-    unseen = known.unseen
+    unseen = unseen_in(known.ledger)
     if unseen is not None:
         yield Need(
             key=f"unseen:{unseen.stage}",
@@ -471,7 +468,7 @@ def _of_unseen(known: KnownFleet) -> Iterator[Need]:
 def _of_reports(known: KnownFleet) -> Iterator[Need]:
     """Yield one for all classes that the same devices report."""
     reporters: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for row in known.reports:
+    for row in reports_in(known.ledger):
         for name in row.class_names:
             reporters[name][row.device] = row.index
     alike: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
