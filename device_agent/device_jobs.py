@@ -422,7 +422,7 @@ class LocalDeviceJobs:
         traffic, met = self._traffic(), self._conditions().since(before)
         evaluated = inputs.Evaluated(
             Evaluation(
-                model_version=active.version,
+                version=active.version,
                 manifest=active.manifest,
                 results=measured.results,
                 provider=model.provider,

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from fleetledger.export.errors import ModelFileError
 from fleetledger.learning.errors import GraphFileError
-from fleetledger.learning.onnx_files.external_weights import Part, parts_beside, with_parts
+from fleetledger.learning.onnx_files.external_weights import BytesBeside, parts_beside, with_parts
 from fleetledger.learning.onnx_files.file_rules import MAX_MODEL_BYTES
 from fleetledger.schemas.regular_files import open_regular, regular_status
 
@@ -94,11 +94,11 @@ def _size_beside(file: Path, name: str) -> int:
         ) from error
 
 
-def _length(part: Part, file_size: int) -> int:
+def _length(part: BytesBeside, file_size: int) -> int:
     return max(file_size - part.begin, 0) if part.size is None else part.size
 
 
-def _read_part(file: Path, part: Part, file_size: int) -> bytes:
+def _read_part(file: Path, part: BytesBeside, file_size: int) -> bytes:
     beside = file.with_name(part.file)
     try:
         with open_regular(beside) as opened:

@@ -65,10 +65,9 @@ def _number(part: HeldPart) -> int:
     return int(Digest.of(line.encode("utf-8")), 16)
 
 
-class Contribution(Message):
-    """A payload for the fleet: attached up to 64 KiB, offered in blocks above."""
+class Part(Strict):
+    """What a device gives under one key: which payload, of which samples, made by which method."""
 
-    kind: ClassVar[str] = "contribution"
     key: PartKey
     revision: int = Field(ge=0, lt=2**31)
     payload_kind: PayloadKind
@@ -77,12 +76,31 @@ class Contribution(Message):
     """Digest of the frozen model that made the features."""
     payload: Digest
     payload_bytes: int = Field(ge=1, le=MAX_PAYLOAD_BYTES)
-    offer: Offer | None = None
-    """Given when the payload is not attached."""
     samples: PerClass[Samples] = Field(min_length=1, max_length=MAX_CLASSES)
     """Number of images per class name."""
     round: RoundAnswer | None = None
     """Given when this answers a round; the part is the round's number then."""
+
+    @model_validator(mode="after")
+    def _part_is_the_round(self) -> Self:
+        if self.round is not None and self.round.number != self.key.part:
+            raise ValueError(
+                f"key.part: {self.key.part}; an answer to round {self.round.number} has its number"
+            )
+        return self
+
+
+class Contribution(Part, Message):
+    """A part for the fleet, its payload attached up to 64 KiB, offered in blocks above."""
+
+    kind: ClassVar[str] = "contribution"
+    offer: Offer | None = None
+    """Given when the payload is not attached."""
+
+    @property
+    def part(self) -> Part:
+        """The part, without how its payload travels."""
+        return Part.model_construct(**{name: getattr(self, name) for name in Part.model_fields})
 
     @model_validator(mode="after")
     def _offer_matches_payload(self) -> Self:
@@ -91,14 +109,6 @@ class Contribution(Message):
                 raise ValueError(f"offer: payloads above {INLINE_LIMIT} bytes must be offered")
         elif (self.offer.digest, self.offer.size) != (self.payload, self.payload_bytes):
             raise ValueError("offer: digest and size must be those of the payload")
-        return self
-
-    @model_validator(mode="after")
-    def _part_is_the_round(self) -> Self:
-        if self.round is not None and self.round.number != self.key.part:
-            raise ValueError(
-                f"key.part: {self.key.part}; an answer to round {self.round.number} has its number"
-            )
         return self
 
 

@@ -34,7 +34,7 @@ class Evaluation(Message):
     """Accuracy of one model version on the device's held-out images, in its ONNX Runtime."""
 
     kind: ClassVar[str] = "evaluation"
-    model_version: int = Field(ge=1)
+    version: int = Field(ge=1)
     manifest: Digest
     results: PerClass[ClassResult] = Field(max_length=MAX_CLASSES)
     provider: str = Field(max_length=60)

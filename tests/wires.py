@@ -27,7 +27,7 @@ def _step(version: int, names: Names) -> WireStep:
 
 
 STEPS = (
-    _step(2, {"welcome": {"next_part": "next"}, "evaluation": {"model_version": "version"}}),
+    _step(2, {"welcome": {"next_part": "next"}, "evaluation": {"version": "model_version"}}),
     _step(
         3,
         {

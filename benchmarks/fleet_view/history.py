@@ -36,11 +36,11 @@ from fleetledger.coordinator.topics.models.entries import (
 )
 from fleetledger.coordinator.topics.stages.entries import StageClosed, StageOpened
 from fleetledger.export.scaling_backbone import scaling_backbone
-from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.models import Parity
+from fleetledger.schemas.contributions import Part, PartKey
+from fleetledger.schemas.models import ModelStatus, Parity
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.presence import Capabilities
-from fleetledger.schemas.reports import ClassResult
+from fleetledger.schemas.reports import ClassResult, Evaluation
 from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 
 FLEET = FleetId("rate")
@@ -194,7 +194,7 @@ class Told:
     ) -> ContributionAccepted:
         seen = self._random.sample(list(fresh), min(3, len(fresh)))
         payload = Digest(f"{self._random.getrandbits(256):064x}")
-        return ContributionAccepted(
+        given = Part(
             key=PartKey(stage=stage, part=part),
             revision=0,
             payload_kind="statistics",
@@ -204,6 +204,7 @@ class Told:
             method=self._backbone.method,
             lineage=self._backbone.frozen.digest,
         )
+        return ContributionAccepted(part=given)
 
     def _model(self, version: int, born: Sequence[DeviceId]) -> Iterator[EntryDraft]:
         names, files = tuple(self._known), self._backbone
@@ -233,23 +234,27 @@ class Told:
         )
         yield self._draft(ModelDesired(version=version, reason="operator"))
         for device in born:
-            status = DeviceModelStatus(version=version, manifest=manifest.digest, state="active")
-            yield self._draft(status, device)
-            yield self._draft(self._evaluation(version, names), device)
+            status = ModelStatus(version=version, manifest=manifest.digest, state="active")
+            yield self._draft(DeviceModelStatus(status=status), device)
+            yield self._draft(self._evaluation(version, manifest.digest, names), device)
 
-    def _evaluation(self, version: int, names: Sequence[ClassName]) -> DeviceEvaluated:
+    def _evaluation(
+        self, version: int, manifest: Digest, names: Sequence[ClassName]
+    ) -> DeviceEvaluated:
         results = {
             name: ClassResult(correct=self._random.randint(14, 20), total=20)
             for name in names[-_MEASURED:]
         }
-        return DeviceEvaluated(
+        evaluation = Evaluation(
             version=version,
+            manifest=manifest,
             results=results,
             provider="CPUExecutionProvider",
             seconds=0.5,
             bytes_up=100_000,
             bytes_down=2_000_000,
         )
+        return DeviceEvaluated(evaluation=evaluation)
 
     def _draft(self, body: EntryBody, device: DeviceId | None = None) -> EntryDraft:
         self._size += 1

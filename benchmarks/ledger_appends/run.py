@@ -42,17 +42,18 @@ class Plan:
 
 def body(number: int) -> dict[str, Any]:
     """Return a body like those of accepted contributions, about 400 bytes of JSON."""
-    return {
+    part = {
         "key": {"stage": 3, "part": number},
         "revision": 1,
-        "payload_kind": "compact-gram",
+        "payload_kind": "statistics",
         "payload": DIGEST,
         "payload_bytes": 312_345 + number,
         "samples": {f"class number {index}": 13 * index + 1 for index in range(5)},
         "method": "stsa",
         "lineage": DIGEST,
-        "replaces": None,
+        "round": None,
     }
+    return {"part": part, "replaces": None, "late": False, "installation": None}
 
 
 def drafts(first: int, count: int) -> list[EntryDraft]:

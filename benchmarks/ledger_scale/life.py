@@ -25,6 +25,7 @@ from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported
 from fleetledger.coordinator.topics.stages.entries import StageClosed, TransitionReported
 from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.schemas.reports import Transition
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 _GROUP = 32
@@ -100,10 +101,8 @@ class _Life(Told):
         fresh = ClassName(f"class-{stage}")
         for device in names:
             yield self._born(device)
-            report = TransitionReported(
-                stage=stage, number=0, why="class name", classes={fresh: 1 + stage}
-            )
-            yield self._draft(report, device)
+            report = Transition(stage=stage, number=0, why="class name", classes={fresh: 1 + stage})
+            yield self._draft(TransitionReported(transition=report), device)
         yield from self._opened(stage, [fresh])
         for number in range(self._life.models):
             if number < self._life.parts:
@@ -131,4 +130,5 @@ class _Life(Told):
         digest = Digest.of(payload)
         self.blobs[digest] = payload
         more = {"payload": digest, "payload_bytes": len(payload)}
-        return super()._contribution(stage, part, fresh).model_copy(update=more)
+        given = super()._contribution(stage, part, fresh).part
+        return ContributionAccepted(part=given.model_copy(update=more))

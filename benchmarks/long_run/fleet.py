@@ -272,7 +272,7 @@ class Fleet:
         if desired.settle_seconds is not None:
             yield ModelStatus(version=version, manifest=manifest, state="settled")
         yield Evaluation(
-            model_version=version,
+            version=version,
             manifest=manifest,
             results={label: ClassResult(correct=3, total=4) for label in CLASSES},
             provider="CPUExecutionProvider",

@@ -171,15 +171,14 @@ def _answers(
 def _status(state: str, version: int = 2) -> DeviceModelStatus:
     manifest = CANDIDATE if version == 2 else ACTIVE
     throttled = 0 if state == "settled" else None
-    return DeviceModelStatus.model_validate(
-        {
-            "version": version,
-            "manifest": manifest,
-            "state": state,
-            "former": 1 if version == 2 else None,
-            "throttled": throttled,
-        }
-    )
+    status = {
+        "version": version,
+        "manifest": manifest,
+        "state": state,
+        "previous_version": 1 if version == 2 else None,
+        "throttled": throttled,
+    }
+    return DeviceModelStatus.model_validate({"status": status, "offered": version == 2})
 
 
 def _history(names: list[DeviceId]) -> Iterator[tuple[EntryBody, DeviceId | None]]:

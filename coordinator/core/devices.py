@@ -148,7 +148,7 @@ class Devices:
                 return self.complain(device, fault, now_ns) if fault else decision
             case Evaluation.kind:
                 evaluation = envelope.read(Evaluation)
-                fault = self._models.fault(evaluation.model_version, evaluation.manifest)
+                fault = self._models.fault(evaluation.version, evaluation.manifest)
                 decision = self._models.evaluated(device, evaluation)
                 return self.complain(device, fault, now_ns) if fault else decision
             case WaitingClasses.kind:

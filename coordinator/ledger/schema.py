@@ -45,7 +45,7 @@ CREATE TABLE entry (
     leaf BLOB NOT NULL
 ) STRICT;
 {_guard("entry", "NEW.idx IS NOT (SELECT coalesce(max(idx) + 1, 0) FROM entry)")}
-CREATE INDEX entry_status ON entry (json_extract(body, '$.version'))
+CREATE INDEX entry_status ON entry (json_extract(body, '$.status.version'))
     WHERE kind = 'device.model_status';
 CREATE INDEX entry_compared ON entry (json_extract(body, '$.comparison.rollout'))
     WHERE kind = 'model.compared';
@@ -83,7 +83,7 @@ CREATE TABLE node (
     )
 }
 CREATE INDEX entry_of_device ON entry (kind, device);
-CREATE INDEX entry_of_version ON entry (json_extract(body, '$.version'), device)
+CREATE INDEX entry_of_version ON entry (json_extract(body, '$.evaluation.version'), device)
     WHERE kind = 'device.evaluated';
 CREATE INDEX entry_replaces ON entry ({REPLACES}, kind) WHERE {REPLACES} IS NOT NULL;
 """  # noqa: S608 - constants

@@ -18,7 +18,7 @@ from fleetledger.coordinator.topics.classes.state import ClassRegistry
 from fleetledger.coordinator.topics.contributions.entries import CONTRIBUTIONS
 from fleetledger.coordinator.topics.contributions.state import (
     ContributionsState,
-    CountedContribution,
+    CountedPart,
     CountedParts,
 )
 from fleetledger.coordinator.topics.lineages.state import LineagesState
@@ -32,11 +32,11 @@ class _MovedParts(CountedParts):
 
     moved: set[int] = field(default_factory=set)
 
-    def put(self, index: int, item: CountedContribution) -> None:
+    def put(self, index: int, item: CountedPart) -> None:
         super().put(index, item)
         self.moved.add(index)
 
-    def _move(self, index: int, item: CountedContribution, by: int, at: int) -> None:
+    def _move(self, index: int, item: CountedPart, by: int, at: int) -> None:
         super()._move(index, item, by, at)
         self.moved.add(index)
 

@@ -218,7 +218,7 @@ class _Told:
         lineage, opened = self._lineage(index, body.lineage), self._opened.get(body.number)
         if not isinstance(lineage, NetworkImported) or opened is None:
             raise LedgerError(f"entry {index}: round {body.number} of a network was never opened")
-        given = {number: self._contribution(index, number) for number in body.inputs}
+        given = {number: self._contribution(index, number).part for number in body.inputs}
         return AverageRound(
             lineage,
             opened,

@@ -50,18 +50,21 @@ class AccuracyByClass(Strict):
 
 def accuracy_by_class(ledger: LedgerReader, device: str) -> AccuracyByClass | None:
     """Return the newest version that was measured there, class by class; None where none was."""
-    last = {one.body["version"]: one for one in ledger.find(DeviceEvaluated, device=device)}
+    found = ledger.find(DeviceEvaluated, device=device)
+    last = {one.body["evaluation"]["version"]: one for one in found}
     if not last:
         return None
     version, *earlier = sorted(last, reverse=True)
     body = DeviceEvaluated.model_validate(last[version].body)
-    before = _counts(DeviceEvaluated.model_validate(last[earlier[0]].body)) if earlier else {}
+    evaluation, before = body.evaluation, dict[str, RightCount]()
+    if earlier:
+        before = _counts(DeviceEvaluated.model_validate(last[earlier[0]].body))
     newest = names_of_newest(ledger, version)
     return AccuracyByClass(
         version=version,
         index=last[version].index,
         time=last[version].time_ns,
-        provider=body.provider,
+        provider=evaluation.provider,
         measured_by=measured_by(body),
         of_pixels=body.answers == "pixels",
         before=earlier[0] if earlier else None,
@@ -75,6 +78,6 @@ def accuracy_by_class(ledger: LedgerReader, device: str) -> AccuracyByClass | No
 def _counts(body: DeviceEvaluated) -> dict[str, RightCount]:
     return {
         name: RightCount(correct=result.correct, total=result.total)
-        for name, result in body.results.items()
+        for name, result in body.evaluation.results.items()
         if result.total
     }

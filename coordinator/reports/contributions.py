@@ -13,7 +13,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.old_and_new_classes import class_counts, first_stages
 from fleetledger.coordinator.topics.contributions import entries as bodies
 from fleetledger.coordinator.topics.contributions.state import (
-    CountedContribution,
+    CountedPart,
     GivenAmount,
     GivenSums,
 )
@@ -92,19 +92,20 @@ def given(ledger: LedgerReader, wanted: ContributionFilter, limit: int) -> list[
             index=entry.index,
             time_ns=entry.time_ns,
             device=str(entry.device),
-            stage=body.key.stage,
-            part=body.key.part,
-            revision=body.revision,
+            stage=part.key.stage,
+            part=part.key.part,
+            revision=part.revision,
             state=state,
-            samples=sum(body.samples.values()),
-            payload_bytes=body.payload_bytes,
+            samples=sum(part.samples.values()),
+            payload_bytes=part.payload_bytes,
             left_index=left_index,
-            classes={str(name): count for name, count in body.samples.items()},
+            classes={str(name): count for name, count in part.samples.items()},
             left_out=not counted.is_counted(entry.index),
             set_aside=why.get(entry.index, ""),
         )
         for entry in entries
         for body in [bodies.ContributionAccepted.model_validate(entry.body)]
+        for part in [body.part]
         for left_index, state in [ends.get(entry.index, (None, body.came))]
     ]
 
@@ -115,7 +116,7 @@ def _wanted(ledger: LedgerReader, wanted: ContributionFilter, start: int = 0) ->
     counted, where = state.contributions.counted, dict[str, object]()
     stop = wanted.before
     if wanted.stage is not None:
-        where["key.stage"], opened = wanted.stage, state.stages.by_number.get(wanted.stage)
+        where["part.key.stage"], opened = wanted.stage, state.stages.by_number.get(wanted.stage)
         start = start if opened is None else max(start, opened.opened_index)
         stop = min(stop, state.contributions.given_in(wanted.stage).sums.newest + 1)
     if wanted.state in {"answer", "late"}:
@@ -144,7 +145,7 @@ def _ends(ledger: LedgerReader, of: Sequence[int] | None = None) -> dict[int, tu
     return ends | {index: (at, _ENDS[kind]) for index, at, kind in replaced}
 
 
-def _made_of(ledger: LedgerReader, version: int) -> dict[int, CountedContribution]:
+def _made_of(ledger: LedgerReader, version: int) -> dict[int, CountedPart]:
     """Return what a model of statistics was solved of: what its sum had at its size."""
     state = state_of(ledger)
     model, counted = state.models.by_version.get(version), state.contributions.counted
@@ -154,7 +155,7 @@ def _made_of(ledger: LedgerReader, version: int) -> dict[int, CountedContributio
     left = [index for index, (at, _) in _ends(ledger).items() if index < size <= at]
     gone = {
         entry.index: bodies.counted_of(
-            bodies.ContributionAccepted.model_validate(entry.body), DeviceId(str(entry.device))
+            bodies.ContributionAccepted.model_validate(entry.body).part, DeviceId(str(entry.device))
         )
         for entry in ledger.at(sorted(left))
     }

@@ -28,6 +28,8 @@ from fleetledger.coordinator.reports.rollouts.lookup import summaries
 from fleetledger.coordinator.reports.stages import all_stages
 from fleetledger.coordinator.topics.models.queries import models
 from fleetledger.coordinator.topics.releases.views import releases
+from fleetledger.schemas.contributions import Part
+from fleetledger.schemas.message import Message
 from fleetledger.schemas.times import iso_time
 
 FILE_NAME = "explore.db"
@@ -46,12 +48,12 @@ _KEYS = {
 _ENTRY = ("entry", "time", "kind", "actor", "device", "body")
 _VIEWS: Mapping[str, str] = {
     "accuracy_per_class": """
-        SELECT json_extract(body, '$.version') AS version, device, result.key AS class,
+        SELECT json_extract(body, '$.evaluation.version') AS version, device, result.key AS class,
             json_extract(result.value, '$.correct') AS correct,
             json_extract(result.value, '$.total') AS total, entry, time
-        FROM entries, json_each(body, '$.results') AS result WHERE entry IN (
+        FROM entries, json_each(body, '$.evaluation.results') AS result WHERE entry IN (
             SELECT max(entry) FROM entries WHERE kind = 'device.evaluated'
-            GROUP BY json_extract(body, '$.version'), device)""",
+            GROUP BY json_extract(body, '$.evaluation.version'), device)""",
     "accuracy_per_version": """
         SELECT version, class, sum(correct) AS correct, sum(total) AS total,
             round(1.0 * sum(correct) / sum(total), 4) AS accuracy, count(*) AS devices
@@ -125,17 +127,34 @@ def _lists(ledger: LedgerReader, now_ns: int) -> Iterator[tuple[str, Iterable[ob
 
 
 def _of_kinds() -> dict[str, str]:
-    """Return a view for each kind of entry, with a column for each field of its body."""
+    """Return a view for each kind of entry, with a column for each field of body and message."""
     found = {}
     for kind, body in ENTRY_KINDS.items():
         columns = "".join(
-            f', json_extract(body, \'$."{name}"\') AS "{name}"'
-            for name in body.model_fields
+            f", json_extract(body, '{path}') AS \"{name}\""
+            for name, path in _columns(body.model_fields).items()
             if name not in {"entry", "time", "actor", "device"}
         )
         name = kind.replace(".", "_").replace("-", "_")
         of_kind = f"FROM entries WHERE kind = '{kind}'"
         found[name] = f"SELECT entry, time, actor, device{columns} {of_kind}"
+    return found
+
+
+_EMBEDDED = (Message, Part)
+
+
+def _columns(fields: Mapping[str, Any], before: str = "$") -> dict[str, str]:
+    """Return the path of each field by its name; embedded messages and parts give their own."""
+    found: dict[str, str] = {}
+    for name, field in fields.items():
+        path, inner = f'{before}."{name}"', field.annotation
+        if isinstance(inner, type) and issubclass(inner, _EMBEDDED):
+            for within, its_path in _columns(inner.model_fields, path).items():
+                taken = within in fields
+                found[f"{name}_{within}" if taken else within] = its_path
+        else:
+            found[name] = path
     return found
 
 

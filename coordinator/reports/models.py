@@ -43,8 +43,8 @@ def class_pairs(ledger: LedgerReader, version: int, before: int) -> tuple[int, l
     """Return on how many devices both versions were measured, and each class there."""
     now, then = (
         {
-            one.device: one.body["results"]
-            for one in ledger.find(DeviceEvaluated, last=True, where={"version": v})
+            one.device: one.body["evaluation"]["results"]
+            for one in ledger.find(DeviceEvaluated, last=True, where={"evaluation.version": v})
         }
         for v in (version, before)
     )
@@ -70,8 +70,8 @@ class ProviderRow:
 def providers(ledger: LedgerReader, version: int) -> list[ProviderRow]:
     """Return where a version passed the self-test of devices, and where it did not."""
     state = state_of(ledger)
-    evaluated = ledger.find(DeviceEvaluated, last=True, where={"version": version})
-    measured = {one.device: one.body["provider"] for one in evaluated}
+    evaluated = ledger.find(DeviceEvaluated, last=True, where={"evaluation.version": version})
+    measured = {one.device: one.body["evaluation"]["provider"] for one in evaluated}
     running, refused = Counter[str](), Counter[str]()
     for name, device in state.devices.admitted.items():
         said, able = state.models.of(name), device.capabilities
@@ -91,7 +91,7 @@ def measured_on(
     """Return by device where a version was measured, the weakest first, from a place on."""
     found = [
         (str(one.device), DeviceMeasurement.of(DeviceEvaluated.model_validate(one.body), one.index))
-        for one in ledger.find(DeviceEvaluated, last=True, where={"version": version})
+        for one in ledger.find(DeviceEvaluated, last=True, where={"evaluation.version": version})
     ]
     found.sort(key=lambda one: (one[1].share or 0, one[0]))
     return dict(found[after : after + limit])

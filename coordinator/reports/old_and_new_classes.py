@@ -72,9 +72,9 @@ def ratios_of(ledger: LedgerReader, versions: Sequence[int]) -> dict[int, Correc
 def class_counts(ledger: LedgerReader, version: int) -> dict[str, ClassCount]:
     """Return what devices measured of each class last, by its present name."""
     present, found = state_of(ledger).classes.present, dict[str, list[int]]()
-    for entry in ledger.find(DeviceEvaluated, last=True, where={"version": version}):
+    for entry in ledger.find(DeviceEvaluated, last=True, where={"evaluation.version": version}):
         of_pixels = entry.body.get("answers") == "pixels"
-        for name, result in entry.body["results"].items():
+        for name, result in entry.body["evaluation"]["results"].items():
             count = found.setdefault(present(name), [0, 0, 0])
             count[0] += result["correct"]
             count[1] += result["total"]

@@ -78,8 +78,8 @@ def _spreads(
 ) -> tuple[AccuracySpread | None, AccuracySpread | None]:
     newest = names_of_newest(ledger, version)
     counts: defaultdict[tuple[bool, str], list[int]] = defaultdict(lambda: [0, 0])
-    for entry in ledger.find(DeviceEvaluated, last=True, where={"version": version}):
-        for name, result in entry.body["results"].items():
+    for entry in ledger.find(DeviceEvaluated, last=True, where={"evaluation.version": version}):
+        for name, result in entry.body["evaluation"]["results"].items():
             count = counts[name in newest, str(entry.device)]
             count[0] += result["correct"]
             count[1] += result["total"]

@@ -179,6 +179,6 @@ def answers_to(ledger: LedgerReader, number: int) -> dict[str, AnswerRow]:
 def _answer(entry: Entry) -> AnswerRow:
     device, body = str(entry.device), read_entry(entry.kind, entry.body)
     if isinstance(body, ContributionAccepted):
-        samples = sum(body.samples.values())
-        return AnswerRow(device, entry.index, body.came, samples, body.payload_bytes, "")
-    return AnswerRow(device, entry.index, "nothing", 0, 0, entry.body.get("reason", ""))
+        samples, size = sum(body.part.samples.values()), body.part.payload_bytes
+        return AnswerRow(device, entry.index, body.came, samples, size, "")
+    return AnswerRow(device, entry.index, "nothing", 0, 0, entry.body["nothing"]["reason"])

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar, get_origin, get_type_hints
 
 from fleetledger.device_agent.core.records import (
-    ContributionShard,
     CountedImage,
+    GivenPart,
     Height,
     OutboxKey,
     OutboxMessage,
@@ -165,7 +165,7 @@ class Refusal:
 class Draft(AgentRecords):
     """The records as the changes of one transaction make them."""
 
-    parts: Overlay[PartKey, ContributionShard]
+    parts: Overlay[PartKey, GivenPart]
     counted: Groups[Digest, Digest, CountedImage]
     outbox: Overlay[OutboxKey, OutboxMessage]
     unusable: Overlay[Digest, str]

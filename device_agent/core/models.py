@@ -432,7 +432,7 @@ def evaluated(state: AgentState, event: inputs.Evaluated, _now: float) -> AgentD
 
 def model_evaluated(found: Evaluation) -> Put:
     """Keep an evaluation of the active model, and log how well it does here."""
-    version = found.model_version
+    version = found.version
     correct = sum(result.correct for result in found.results.values())
     total = sum(result.total for result in found.results.values())
     text = f"model {version} was right for {correct} of {count_of(total, 'held-out sample')}"

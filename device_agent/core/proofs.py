@@ -48,32 +48,44 @@ def _check_is_about(
     proven: ProvenEntry, device: DeviceId, key: OutboxKey, message: OutboxMessage
 ) -> None:
     """Raise `ProofError` unless an entry says that this device's message was taken."""
-    kinds, expected = _entry_of(key, message)
-    said = {name: proven.body.get(name) for name in expected}
-    if proven.device != device or proven.kind not in kinds or said != expected:
+    expected = _entries_of(key, message).get(proven.kind)
+    if proven.device != device or expected is None or not _says(proven.body, expected):
         raise ProofError(
             f"it proves entry {proven.index}, {proven.kind!r} of {proven.device!r}, which does not "
             "say that this was taken"
         )
 
 
-def _entry_of(key: OutboxKey, message: OutboxMessage) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Return the kinds of entry that a message may become, and what must stand in them."""
+def _entries_of(key: OutboxKey, message: OutboxMessage) -> dict[str, dict[str, Any]]:
+    """Return the kinds of entry that a message may become, and what must stand in each."""
     body = message.body
     part = key.key.model_dump(mode="json")
     if isinstance(body, Contribution):
         wanted = {"key": part, "revision": body.revision, "payload": body.payload}
-        return (ENTRY_OF["contribution"],), wanted
+        return {ENTRY_OF["contribution"]: {"part": wanted}}
     if isinstance(body, Withdrawal):
-        return (ENTRY_OF["withdrawal"],), {"key": part, "revision": body.revision}
+        return {ENTRY_OF["withdrawal"]: {"withdrawal": {"key": part, "revision": body.revision}}}
     if isinstance(body, Nothing):
+        nothing = {"nothing": {"stage": body.stage, "round": body.round}}
+        if body.round is None:
+            return {ENTRY_OF["nothing"]: nothing}
         # A round that this device had answered before needs no second entry.
-        kinds = (ENTRY_OF["nothing"], ENTRY_OF["contribution"])
-        return kinds, {"round": body.round}
+        answer = {"part": {"round": {"number": body.round}}}
+        return {ENTRY_OF["nothing"]: nothing, ENTRY_OF["contribution"]: answer}
     if isinstance(body, ModelComparison):
-        return (ENTRY_OF["comparison"],), {"comparison": body.model_dump(mode="json")}
+        return {ENTRY_OF["comparison"]: {"comparison": body.model_dump(mode="json")}}
     assert isinstance(body, Transition)
-    return (ENTRY_OF["transition"],), {"stage": body.stage, "number": body.number}
+    transition = {"stage": body.stage, "number": body.number}
+    return {ENTRY_OF["transition"]: {"transition": transition}}
+
+
+def _says(found: object, expected: object) -> bool:
+    """Return whether all that is expected stands in JSON, whatever else does."""
+    if not isinstance(expected, dict):
+        return found == expected
+    return isinstance(found, dict) and all(
+        name in found and _says(found[name], value) for name, value in expected.items()
+    )
 
 
 def _has_grown(seen: SeenCheckpoint, newest: Checkpoint, answer: Accepted) -> bool:

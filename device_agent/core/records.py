@@ -29,7 +29,7 @@ PartState = Literal["waiting", "accepted", "refused", "withdrawn"]
 
 
 @dataclass(frozen=True)
-class ContributionShard:
+class GivenPart:
     """The newest revision of a part, as this device has it."""
 
     revision: int

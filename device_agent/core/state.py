@@ -8,12 +8,12 @@ from typing import get_type_hints
 
 from fleetledger.device_agent.core.records import (
     ComparedPair,
-    ContributionShard,
     CountedImage,
     CountingState,
     Detecting,
     EnrollingState,
     Files,
+    GivenPart,
     Height,
     Listening,
     ModelProgress,
@@ -131,7 +131,7 @@ class DeviceIdentity:
 class AgentRecords:
     """What the store holds; rebuilt from it at start, changed by drafts that it has written."""
 
-    parts: Mapping[PartKey, ContributionShard] = field(default_factory=dict)
+    parts: Mapping[PartKey, GivenPart] = field(default_factory=dict)
     counted: Mapping[Digest, Mapping[Digest, CountedImage]] = field(default_factory=dict)
     """Lineage, then digest of the image."""
     outbox: Mapping[OutboxKey, OutboxMessage] = field(default_factory=dict)

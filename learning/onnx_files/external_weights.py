@@ -22,7 +22,7 @@ _MAX_DEPTH = 40
 _LONGEST_TEXT = 4096
 
 
-class Part(NamedTuple):
+class BytesBeside(NamedTuple):
     """Bytes of a file beside, which are a tensor's numbers."""
 
     file: str
@@ -32,14 +32,14 @@ class Part(NamedTuple):
     """None for all up to the file's end."""
 
 
-def parts_beside(data: Octets) -> tuple[Part, ...]:
+def parts_beside(data: Octets) -> tuple[BytesBeside, ...]:
     """Return the parts of other files that an ONNX file needs, in its order.
 
     Names and places are as the file says them. Raises `GraphFileError` for what is no ONNX file.
     """
-    found: list[Part] = []
+    found: list[BytesBeside] = []
 
-    def note(part: Part) -> bytes:
+    def note(part: BytesBeside) -> bytes:
         found.append(part)
         return b""
 
@@ -47,7 +47,7 @@ def parts_beside(data: Octets) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def with_parts(data: Octets, read: Callable[[Part], bytes]) -> bytes:
+def with_parts(data: Octets, read: Callable[[BytesBeside], bytes]) -> bytes:
     """Return an ONNX file that holds what lies beside it; `read` returns the bytes of a part.
 
     All else stays as it is. Raises `GraphFileError` for what is no ONNX file.
@@ -57,7 +57,7 @@ def with_parts(data: Octets, read: Callable[[Part], bytes]) -> bytes:
 
 
 def _message(
-    wire: Wire, kind: str, span: tuple[int, int], read: Callable[[Part], bytes], depth: int
+    wire: Wire, kind: str, span: tuple[int, int], read: Callable[[BytesBeside], bytes], depth: int
 ) -> bytes:
     if depth > _MAX_DEPTH:
         raise GraphFileError(f"messages nest deeper than {_MAX_DEPTH}")
@@ -89,12 +89,12 @@ def _entry(wire: Wire, begin: int, end: int) -> tuple[str, str]:
     return texts[1], texts[2]
 
 
-def _part(told: dict[str, str]) -> Part:
+def _part(told: dict[str, str]) -> BytesBeside:
     places = [told.get(key, "") for key in ("offset", "length")]
     if any(text and not (text.isascii() and text.isdigit() and len(text) < 16) for text in places):
         raise GraphFileError(f"data beside it begins at {places[0]!r} and has {places[1]!r} bytes")
     begin, size = (int(text) if text else None for text in places)
-    return Part(told.get("location", ""), begin or 0, size)
+    return BytesBeside(told.get("location", ""), begin or 0, size)
 
 
 def _field(wire: Wire, number: int, form: int, first: int, last: int) -> list[bytes]:

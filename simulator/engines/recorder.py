@@ -34,6 +34,8 @@ from fleetledger.coordinator.topics.contributions.entries import (
 from fleetledger.coordinator.topics.models.state import ModelVersion
 from fleetledger.coordinator.topics.proxy.entries import OldModelChosen
 from fleetledger.coordinator.topics.stages.entries import TransitionReported
+from fleetledger.schemas.contributions import Part
+from fleetledger.schemas.reports import Transition
 from fleetledger.schemas.rounds import TRAIN, Observation
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.fetched_files import IMAGES, FetchedFiles
@@ -136,7 +138,7 @@ class _Span:
     by_device: dict[DeviceId, _Said] = field(default_factory=dict)
     seen: list[tuple[int, DeviceId, Observation]] = field(default_factory=list)
     """By number of the round."""
-    reports: list[tuple[DeviceId, TransitionReported, int]] = field(default_factory=list)
+    reports: list[tuple[DeviceId, Transition, int]] = field(default_factory=list)
     weight_bytes: int = 0
     scored: int = 0
 
@@ -149,15 +151,15 @@ class _Span:
         assert device is not None, "a device said it"
         match body:
             case ContributionAccepted():
-                self._hear(device, body.key.stage, entry.time_ns)
-                self._accept(body, device)
+                self._hear(device, body.part.key.stage, entry.time_ns)
+                self._accept(body.part, device)
             case ContributionWithdrawn():
-                self._hear(device, body.key.stage, entry.time_ns)
+                self._hear(device, body.withdrawal.key.stage, entry.time_ns)
             case NothingReported():
-                self._hear(device, body.stage, entry.time_ns)
-                self._see(device, body.round, body.observation)
+                self._hear(device, body.nothing.stage, entry.time_ns)
+                self._see(device, body.nothing.round, body.nothing.observation)
             case TransitionReported():
-                self.reports.append((device, body, entry.time_ns))
+                self.reports.append((device, body.transition, entry.time_ns))
 
     def _hear(self, device: DeviceId, stage: int, time_ns: int) -> None:
         if stage in self.numbers:
@@ -167,20 +169,20 @@ class _Span:
         if number is not None and saw is not None:
             self.seen.append((number, device, saw))
 
-    def _accept(self, body: ContributionAccepted, device: DeviceId) -> None:
-        answer = body.answer
+    def _accept(self, part: Part, device: DeviceId) -> None:
+        answer = part.round
         if answer is not None:
             self.stored[device] = answer.stored_samples
-            self.weight_bytes += body.payload_bytes
-            self._see(device, body.round, answer.observation)
-        if body.key.stage not in self.numbers:
+            self.weight_bytes += part.payload_bytes
+            self._see(device, answer.number, answer.observation)
+        if part.key.stage not in self.numbers:
             return
         said = self.by_device[device]
-        said.sent[body.payload_kind] += body.payload_bytes
-        if body.payload_kind == IMAGES and answer is not None:
+        said.sent[part.payload_kind] += part.payload_bytes
+        if part.payload_kind == IMAGES and answer is not None:
             said.shared_images += answer.samples
-        if body.round is not None:
-            said.trained = sum(body.samples.values())
+        if answer is not None:
+            said.trained = sum(part.samples.values())
 
 
 class Recorder:
@@ -335,7 +337,7 @@ def seconds_between(begin_ns: int, end_ns: int) -> float:
 
 def _transition(
     device: DeviceId,
-    body: TransitionReported,
+    body: Transition,
     time_ns: int,
     met: DeviceStage | None,
     measured: StageMeasures,

@@ -138,7 +138,7 @@ class RoundLog:
 
     def _training(self, averaged: WeightsAveraged | None) -> _Training:
         entries = () if averaged is None else self._ledger.at(averaged.inputs)
-        answers = [told for entry in entries if (told := entry.body["answer"]) is not None]
+        answers = [told for entry in entries if (told := entry.body["part"]["round"]) is not None]
         if not answers:
             return _Training()
         told = [(told["loss"], told["samples"]) for told in answers if told["loss"] is not None]

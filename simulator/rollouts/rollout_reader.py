@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.reports.rollouts.story import RolloutStory, told
+from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
 from fleetledger.coordinator.topics.rollouts.state import Rollout, RolloutStage
 from fleetledger.schemas.rollouts import place_of
 from fleetledger.schemas.values import DeviceId
@@ -79,9 +80,9 @@ def read_rollout(
 def _said(story: RolloutStory, when: dict[int, float]) -> Iterator[_Said]:
     """Yield what devices said of models, in order."""
     for index, report in sorted(story.heard.items()):
-        body = report.body.model_dump()
-        if report.device is not None and "state" in body:  # a comparison has none
-            yield _Said(report.device, when[index], body["version"], body["state"])
+        body = report.body
+        if report.device is not None and isinstance(body, DeviceModelStatus):
+            yield _Said(report.device, when[index], body.status.version, body.status.state)
 
 
 def _phases(

@@ -73,7 +73,7 @@ def runs(fleet: MemoryFleet) -> int | None:
 def ran(fleet: MemoryFleet) -> list[int]:
     """The versions that the device has said it runs, in their order."""
     said = fleet.entries(DeviceModelStatus)
-    versions = [body.version for body in said if isinstance(body, DeviceModelStatus)]
+    versions = [body.status.version for body in said if isinstance(body, DeviceModelStatus)]
     return [version for version, _ in groupby(versions)]
 
 

@@ -229,14 +229,16 @@ def _stands_for(entry: Entry, device: DeviceId, receipt: Receipt) -> bool:
     body, key = entry.body, receipt.key.model_dump(mode="json")
     match receipt.about:
         case "contribution" | "withdrawal":
-            return (body["key"], body["revision"]) == (key, receipt.revision)
+            found = body["part" if receipt.about == "contribution" else "withdrawal"]
+            return (found["key"], found["revision"]) == (key, receipt.revision)
         case "transition":
-            return {"stage": body["stage"], "part": body["number"]} == key
+            found = body["transition"]
+            return {"stage": found["stage"], "part": found["number"]} == key
         case "comparison":
             found = body["comparison"]
             return {"stage": found["rollout"], "part": found["number"]} == key
         case _:
-            return bool(body["stage"] == key["stage"])
+            return bool(body["nothing"]["stage"] == key["stage"])
 
 
 def _accepted_is_in_the_sum(run: ChaosRun) -> Iterator[str]:

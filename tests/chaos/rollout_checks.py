@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.rollouts.story import RolloutStory, told
+from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
 from fleetledger.coordinator.topics.rollouts.scope import Scope
 from fleetledger.coordinator.topics.rollouts.state import RolloutStage
 from fleetledger.coordinator.topics.rollouts.verdict_check import StoredReport, differences
@@ -88,8 +89,10 @@ def made_again(story: RolloutStory) -> Iterator[str]:
 
 def _counts(report: StoredReport, version: int) -> bool:
     """Whether a verdict is made of it: a comparison, or a candidate that settled or failed."""
-    body = report.body.model_dump()
-    return "state" not in body or (body["version"] == version and body["state"] in _REPORTS)
+    if not isinstance(report.body, DeviceModelStatus):
+        return True
+    status = report.body.status
+    return status.version == version and status.state in _REPORTS
 
 
 def _end(story: RolloutStory) -> RolloutEnd:

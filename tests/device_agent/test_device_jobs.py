@@ -174,7 +174,7 @@ def test_accuracy_is_counted_per_class_over_all_rows_of_the_head(workshop: Works
         "light": (1, 2),
     }
     assert (found.bytes_up, found.bytes_down) == (5, 6)
-    assert (found.model_version, found.manifest) == (1, model.manifest.digest)
+    assert (found.version, found.manifest) == (1, model.manifest.digest)
 
 
 def test_an_evaluation_says_how_the_machine_was_meanwhile(tmp_path: Path) -> None:

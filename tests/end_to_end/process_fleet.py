@@ -22,6 +22,7 @@ from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
 from fleetledger.device_agent.settings import Exemplars
 from fleetledger.device_agent.status import Status, read_status
+from fleetledger.schemas.reports import Evaluation
 from fleetledger.simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
 from fleetledger.simulator.engines.mqtt.processes import Children, fleetledger_command
 from fleetledger.transport.brokers import MosquittoBroker
@@ -163,9 +164,10 @@ class ProcessFleet:
         """Return the ledger's entries of a kind, with the device of each."""
         return [(entry.device, body) for entry, body in self._read(kind)]
 
-    def evaluations(self, version: int) -> list[DeviceEvaluated]:
+    def evaluations(self, version: int) -> list[Evaluation]:
         """Return what devices found when they tried a model on their own images."""
-        return [body for _, body in self.entries(DeviceEvaluated) if body.version == version]
+        found = [body.evaluation for _, body in self.entries(DeviceEvaluated)]
+        return [evaluation for evaluation in found if evaluation.version == version]
 
     def status(self, device: str) -> Status:
         """Return what an agent last wrote about itself."""

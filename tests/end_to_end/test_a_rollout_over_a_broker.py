@@ -57,10 +57,8 @@ def check_that_nobody_ran_it(fleet: RolloutFleet) -> None:
         finding.gate: finding.of_class for finding in verdict.gates if finding.outcome == "fail"
     }
     assert (verdict.group, verdict.mode, failed["no_class_lost"]) == (1, "shadow", "top")
-    switched = [
-        body.version for _, body in fleet.entries(DeviceModelStatus) if body.state == "active"
-    ]
-    assert set(switched) == {1}
+    statuses = [body.status for _, body in fleet.entries(DeviceModelStatus)]
+    assert {status.version for status in statuses if status.state == "active"} == {1}
     told = fleet.entries(ModelDesired)[-1][1]
     assert (told.version, told.devices, told.group) == (1, None, None)
     assert fleet.running() == [1] * len(DEVICES)

@@ -102,7 +102,7 @@ class KeyedFleet(ProcessFleet):
         """Images in accepted contributions, by device."""
         totals: dict[str, int] = {}
         for device, body in self.entries(ContributionAccepted):
-            totals[str(device)] = totals.get(str(device), 0) + sum(body.samples.values())
+            totals[str(device)] = totals.get(str(device), 0) + sum(body.part.samples.values())
         return totals
 
     def enrolled(self) -> dict[str, str]:
@@ -110,7 +110,7 @@ class KeyedFleet(ProcessFleet):
 
     def running(self) -> set[str | None]:
         """Devices on which a model runs."""
-        return {d for d, body in self.entries(DeviceModelStatus) if body.state == "active"}
+        return {d for d, body in self.entries(DeviceModelStatus) if body.status.state == "active"}
 
 
 class Thief:

@@ -67,7 +67,11 @@ def in_colour(fleet: RoundFleet) -> RoundFleet:
 
 def right(fleet: RoundFleet, version: int) -> list[float]:
     """The share of right answers to pictures of bars on each device."""
-    bodies = [body for body in fleet.told(DeviceEvaluated) if body.version == version]
+    bodies = [
+        body.evaluation
+        for body in fleet.told(DeviceEvaluated)
+        if body.evaluation.version == version
+    ]
     return [
         sum(body.results[name].correct for name in BARS)
         / sum(body.results[name].total for name in BARS)

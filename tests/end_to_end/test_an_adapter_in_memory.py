@@ -52,8 +52,8 @@ def fleet(tmp_path: Path) -> Iterator[RoundFleet]:
 
 def evaluated(fleet: RoundFleet, version: int) -> bool:
     """Whether every device has measured a version."""
-    found = [body for body in fleet.told(DeviceEvaluated) if body.version == version]
-    return len(found) == len(NAMES)
+    found = [body.evaluation.version for body in fleet.told(DeviceEvaluated)]
+    return found.count(version) == len(NAMES)
 
 
 def test_devices_train_it_judge_it_and_go_on_with_statistics(fleet: RoundFleet) -> None:
@@ -71,7 +71,7 @@ def test_devices_train_it_judge_it_and_go_on_with_statistics(fleet: RoundFleet) 
     (gate,) = [one for one in verdict.gates if one.gate == "better"]
     assert (gate.outcome, gate.counts[-1]) == ("inconclusive", 1)
     (adapted,) = [body.version for body in fleet.told(ModelSolved) if body.method != "stsa"]
-    assert not [body for body in fleet.told(DeviceEvaluated) if body.version == adapted]
+    assert not any(body.evaluation.version == adapted for body in fleet.told(DeviceEvaluated))
 
     for number, device in enumerate(fleet.devices.values()):
         put_pictures(device.data, "spot", range(100 * number, 100 * number + 16))
@@ -82,7 +82,8 @@ def test_devices_train_it_judge_it_and_go_on_with_statistics(fleet: RoundFleet) 
     assert (solved.method, solved.class_names) == ("stsa", (*BARS, "spot"))
     first, again = fleet.told(BackboneImported)
     assert first == again
-    given = [body for body in fleet.told(ContributionAccepted) if body.payload_kind == "statistics"]
+    parts = [body.part for body in fleet.told(ContributionAccepted)]
+    given = [part for part in parts if part.payload_kind == "statistics"]
     assert len(given) == solved.contributions == 6, "nobody gave anything twice"
     report = verify(fleet.coordinator.engine.ledger, fleet.coordinator.blobs)
     assert report.ok, str(report)

@@ -127,7 +127,7 @@ def test_every_phase_is_a_round_in_the_ledger(fleet: DcidFleet) -> None:
 def test_answers_are_images_then_logits_then_weights(fleet: DcidFleet) -> None:
     kinds = {"share": "images", "train": "logits", "distil": "weights"}
     for _, body in fleet.entries(RoundOpened):
-        found = {answer.payload_kind for answer in fleet.answers(body.number).values()}
+        found = {answer.part.payload_kind for answer in fleet.answers(body.number).values()}
         assert found == {kinds[body.phase]}
 
 
@@ -137,7 +137,7 @@ def test_the_site_whose_owner_forbids_it_shares_nothing_and_trains(fleet: DcidFl
         assert fleet.closed(number).failed == (PRIVATE,)
     declined = [(name, body) for name, body in fleet.entries(NothingReported)]
     assert [name for name, _ in declined] == [PRIVATE, PRIVATE]
-    assert all(body.reason.startswith(FORBIDDEN) for _, body in declined)
+    assert all(body.nothing.reason.startswith(FORBIDDEN) for _, body in declined)
     assert FORBIDDEN[:40] in fleet.operator("coordinator", "rounds")
     assert FORBIDDEN in fleet.agent("status", PRIVATE)
     assert fleet.said(PRIVATE).index(FORBIDDEN) >= 0
@@ -151,7 +151,7 @@ def test_the_site_whose_owner_forbids_it_shares_nothing_and_trains(fleet: DcidFl
 def test_the_shared_set_is_what_two_sites_gave_of_the_new_classes(fleet: DcidFleet) -> None:
     for number, classes in ((1, FIRST), (len(PHASES) + 1, SECOND)):
         for answer in fleet.answers(number).values():
-            assert answer.samples == {ClassName(name): SHARED_PER_CLASS for name in classes}
+            assert answer.part.samples == {ClassName(name): SHARED_PER_CLASS for name in classes}
         (made,) = [b for _, b in fleet.entries(WeightsAveraged) if b.number == number]
         assert (made.phase, made.unchanged) == ("share", True)
         assert "shared" in made.extras
@@ -229,6 +229,6 @@ def recorded(fleet: DcidFleet, index: int) -> AverageInput:
     """Return an answer as its entry names it; its payload is still there."""
     with LedgerReader.open_read_only(ledger_path(fleet.home)) as ledger:
         (entry,) = ledger.entries(index, index + 1)
-        body = ContributionAccepted.model_validate(entry.body)
-        assert Blobs(ledger, BlobStore(blob_folder(fleet.home))).get(body.payload)
-    return AverageInput(index, body.payload, sum(body.samples.values()))
+        part = ContributionAccepted.model_validate(entry.body).part
+        assert Blobs(ledger, BlobStore(blob_folder(fleet.home))).get(part.payload)
+    return AverageInput(index, part.payload, sum(part.samples.values()))

@@ -62,7 +62,11 @@ class FedHafFleet(RoundFleet):
 
     def right(self, version: int, *names: str) -> list[float]:
         """The share of right answers to pictures of some classes, on each device."""
-        bodies = [body for body in self.told(DeviceEvaluated) if body.version == version]
+        bodies = [
+            body.evaluation
+            for body in self.told(DeviceEvaluated)
+            if body.evaluation.version == version
+        ]
         return [
             sum(body.results[name].correct for name in names)
             / sum(body.results[name].total for name in names)
@@ -98,7 +102,7 @@ def test_a_fleet_learns_a_second_stage_with_exemplars_and_only_the_network_moves
     first, second = (joined_model(home, version).manifest for version in (1, 2))
     assert first.frozen.digest == second.frozen.digest == network.backbone.frozen.digest
     assert first.head.digest != second.head.digest
-    assert {body.payload_kind for body in fleet.told(ContributionAccepted)} == {"adapter"}
+    assert {body.part.payload_kind for body in fleet.told(ContributionAccepted)} == {"adapter"}
     report = verify(fleet.coordinator.engine.ledger, fleet.coordinator.blobs)
     assert report.ok, str(report)
     assert network.backbone.frozen.digest not in report.pruned

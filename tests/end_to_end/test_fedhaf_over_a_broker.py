@@ -142,7 +142,7 @@ class FedHafFleet(TrainingFleet):
     def answers_of(self, device: str) -> dict[int, ContributionAccepted]:
         """A device's answers by the round that they are about."""
         found = [body for name, body in self.entries(ContributionAccepted) if name == device]
-        return {body.round: body for body in found if body.round is not None}
+        return {body.part.round.number: body for body in found if body.part.round is not None}
 
     def round(self, number: int) -> tuple[RoundOpened, RoundClosed]:
         opened = self.opened(number)
@@ -178,7 +178,7 @@ def test_the_straggler_answers_late_and_is_left_out(fleet: FedHafFleet) -> None:
     late = fleet.answers_of(STRAGGLER)[1]
     assert late.late
     (_, averaged) = fleet.entries(WeightsAveraged)[0]
-    assert averaged.samples == sum(fleet.answers_of(KILLED)[1].samples.values())
+    assert averaged.samples == sum(fleet.answers_of(KILLED)[1].part.samples.values())
     assert not any(body.late for body in fleet.answers_of(KILLED).values())
     assert 2 * ROUNDS_PER_TASK in fleet.answers_of(STRAGGLER), "it took part again"
 
@@ -205,7 +205,7 @@ def test_the_agent_that_was_killed_while_it_trained_its_adapter_takes_part(
 
 def test_exemplars_kept_as_features_outlive_their_images(fleet: FedHafFleet) -> None:
     last = fleet.answers_of(JOINER)[2 * ROUNDS_PER_TASK]
-    assert set(FIRST) <= set(last.samples)
+    assert set(FIRST) <= set(last.part.samples)
     status = fleet.status(JOINER)
     assert (status.exemplars > 20, status.exemplars_as) == (True, "features")
     assert fleet.status(KILLED).exemplars_as == "images"
@@ -228,7 +228,7 @@ def test_the_bytes_of_a_round_are_its_weights_down_and_its_answer_up(fleet: FedH
         for number in quiet:
             answer, (opened, _) = fleet.answers_of(device)[number], fleet.round(number)
             down.append(told[number].bytes_down - opened.weights.size)
-            up.append(told[number].bytes_up / answer.payload_bytes)
+            up.append(told[number].bytes_up / answer.part.payload_bytes)
             line = f"round {number:<6} {told[number].bytes_up:,} bytes up, "
             assert line in fleet.agent("status", device)
         # Block lists, requests, receipts, heartbeats; blocks that come late come twice.
@@ -244,7 +244,7 @@ def test_the_operator_sees_the_rounds(fleet: FedHafFleet) -> None:
     assert (rows[0].asked, rows[0].counted, rows[0].missing) == (2, 1, 1)
     for row in rows:
         sizes = [
-            fleet.answers_of(device)[row.number].payload_bytes
+            fleet.answers_of(device)[row.number].part.payload_bytes
             for device in DEVICES
             if row.number in fleet.answers_of(device)
         ]

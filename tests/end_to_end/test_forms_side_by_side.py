@@ -12,6 +12,7 @@ from fleetledger.coordinator.reports.sentences import sentence_of
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
 from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.schemas.reports import Evaluation
 from fleetledger.transport.memory import InMemoryBroker
 from tests.end_to_end.memory_fleet import MemoryDevice, MemoryFleet, put_pictures
 
@@ -68,9 +69,10 @@ def test_three_forms_in_one_stage_become_one_model_and_retraction_is_exact(
     first = newest(fleet)
     assert first is not None
 
-    def evaluated() -> list[DeviceEvaluated]:
+    def evaluated() -> list[Evaluation]:
         found = fleet.entries(DeviceEvaluated)
-        return [b for b in found if isinstance(b, DeviceEvaluated) and b.version == first.version]
+        told = [body.evaluation for body in found if isinstance(body, DeviceEvaluated)]
+        return [evaluation for evaluation in told if evaluation.version == first.version]
 
     fleet.until(lambda: len(evaluated()) == 3)
     assert all(result.correct >= 9 for body in evaluated() for result in body.results.values())

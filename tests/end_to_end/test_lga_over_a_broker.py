@@ -95,10 +95,11 @@ class Fleet(TrainingFleet):
         """Return the rounds in which a device noticed a new task."""
         found = []
         for name, body in self.entries(ContributionAccepted):
-            assert body.answer is not None
-            assert body.answer.observation is not None
-            if name == device and body.answer.observation.transition:
-                found.append(body.round)
+            answer = body.part.round
+            assert answer is not None
+            assert answer.observation is not None
+            if name == device and answer.observation.transition:
+                found.append(answer.number)
         return found
 
 
@@ -188,7 +189,9 @@ def test_a_device_without_torch_says_so_and_runs_what_others_trained(fleet: Flee
     assert f"never asked: torch is not installed; {pip_install('train')}" in told
     assert "version 2" in told
     assert "no torch, so that it trains no network" in fleet.shown(DeviceBorn, LIGHT)
-    assert LIGHT in {device for device, body in fleet.entries(DeviceEvaluated) if body.version == 2}
+    assert LIGHT in {
+        device for device, body in fleet.entries(DeviceEvaluated) if body.evaluation.version == 2
+    }
 
 
 def test_gradients_are_where_they_belong_and_nothing_is_owed(fleet: Fleet) -> None:

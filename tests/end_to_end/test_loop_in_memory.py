@@ -14,6 +14,7 @@ from fleetledger.coordinator.topics.contributions.entries import (
     NothingReported,
 )
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
+from fleetledger.schemas.reports import Evaluation
 from fleetledger.schemas.values import ClassName
 from fleetledger.transport.faults import Faults
 from fleetledger.transport.memory import InMemoryBroker
@@ -60,9 +61,9 @@ def test_two_devices_learn_in_two_stages_and_run_the_model(fleet: MemoryFleet) -
     fleet.until(lambda: counts(fleet, vertical=20, horizontal=20, spot=20))
     version = last_solved(fleet).version
 
-    def evaluated() -> list[DeviceEvaluated]:
+    def evaluated() -> list[Evaluation]:
         bodies = [b for b in fleet.entries(DeviceEvaluated) if isinstance(b, DeviceEvaluated)]
-        return [body for body in bodies if body.version == version]
+        return [body.evaluation for body in bodies if body.evaluation.version == version]
 
     fleet.until(lambda: len(evaluated()) == 2)
     for body in evaluated():

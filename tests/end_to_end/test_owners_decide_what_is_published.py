@@ -72,7 +72,7 @@ def test_a_stage_does_not_wait_for_a_device_that_publishes_nothing_until_it_may(
     assert (closed.answered, closed.expected) == (2, 2)
     (nothing,) = fleet.entries(NothingReported)
     assert isinstance(nothing, NothingReported)
-    assert nothing.reason.startswith(
+    assert nothing.nothing.reason.startswith(
         "policy.publish_features = false: this device does not publish features; "
     )
     assert fleet.counted_samples() == dict.fromkeys(CLASSES, 16)
@@ -90,7 +90,7 @@ def test_a_stage_does_not_wait_for_a_device_that_publishes_nothing_until_it_may(
     reluctant.start()
     fleet.until(lambda: fleet.counted_samples() == dict.fromkeys(CLASSES, 32))
     kinds = {
-        body.payload_kind
+        body.part.payload_kind
         for body in fleet.entries(ContributionAccepted)
         if isinstance(body, ContributionAccepted)
     }

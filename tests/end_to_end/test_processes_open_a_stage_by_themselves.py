@@ -52,8 +52,9 @@ def test_each_device_reported_the_folders_that_appeared_on_it(run):
     told: dict[str, set[str]] = {}
     with LedgerReader.open_read_only(ledger_path(folder.root / "coordinator")) as ledger:
         for entry in ledger.find(ENTRY_KINDS["transition.reported"]):
-            if entry.body["stage"] == 1 and entry.body["classes"]:
-                told.setdefault(str(entry.device), set()).update(entry.body["classes"])
+            report = entry.body["transition"]
+            if report["stage"] == 1 and report["classes"]:
+                told.setdefault(str(entry.device), set()).update(report["classes"])
     assert told
     for device, names in told.items():
         held = {data.name for data in (folder.root / "agents" / device / "data").iterdir()}

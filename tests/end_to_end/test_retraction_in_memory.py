@@ -85,8 +85,8 @@ def test_a_retracted_device_is_as_if_it_had_never_taken_part(
     fleet.restart_coordinator()
 
     def runs_it() -> bool:
-        seen = fleet.entries(DeviceModelStatus)
-        return sum(body.version == solved.version and body.state == "active" for body in seen) >= 3  # type: ignore[attr-defined]
+        seen = [b.status for b in fleet.entries(DeviceModelStatus)]  # type: ignore[attr-defined]
+        return sum(one.version == solved.version and one.state == "active" for one in seen) >= 3
 
     fleet.until(runs_it)
     fleet.settle(2.0)

@@ -22,6 +22,7 @@ from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, Model
 from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
 from fleetledger.coordinator.topics.stages.entries import StageClosed
 from fleetledger.schemas.envelope import INLINE_LIMIT
+from fleetledger.schemas.reports import Evaluation
 from fleetledger.schemas.values import Digest
 from tests.end_to_end.memory_fleet import MemoryDevice, put_pictures
 from tests.end_to_end.round_fleet import BARS, Gate, RoundFleet, rules
@@ -65,8 +66,9 @@ def three(fleet: RoundFleet) -> tuple[MemoryDevice, ...]:
     return tuple(fleet.add_with_bars(name, number) for number, name in enumerate(NAMES))
 
 
-def evaluations(fleet: RoundFleet, version: int) -> list[DeviceEvaluated]:
-    return [body for body in fleet.told(DeviceEvaluated) if body.version == version]
+def evaluations(fleet: RoundFleet, version: int) -> list[Evaluation]:
+    found = [body.evaluation for body in fleet.told(DeviceEvaluated)]
+    return [evaluation for evaluation in found if evaluation.version == version]
 
 
 def worst(fleet: RoundFleet, version: int, *names: str) -> float:
@@ -104,7 +106,7 @@ def test_three_devices_train_a_network_through_two_stages_and_run_it_and_the_led
     ledger = fleet.coordinator.engine.ledger
     report = verify(ledger, fleet.coordinator.blobs)
     assert report.ok, str(report)
-    answers = fleet.told(ContributionAccepted)
+    answers = [body.part for body in fleet.told(ContributionAccepted)]
     assert report.pruned == tuple(dict.fromkeys(body.payload for body in answers))
     told = list(map(sentence_of, ledger.entries()))
     assert any("Round 1 (stage 1, 1 of 2) asks one, three, two to train" in text for text in told)
@@ -192,7 +194,7 @@ def test_weights_that_are_not_finite_never_leave_a_device_which_says_why(
     fleet.until(lambda: fleet.told(RoundClosed) and len(fleet.told(DeviceProblem)) == 3)
     (closed,) = fleet.told(RoundClosed)
     assert (closed.counted, closed.failed, closed.missing) == ((), NAMES, ())
-    reasons = [body.reason for body in fleet.told(NothingReported)]
+    reasons = [body.nothing.reason for body in fleet.told(NothingReported)]
     assert len(reasons) == 3
     assert all("train with a lower rate" in reason for reason in reasons), reasons
     assert all("train with a lower rate" in body.text for body in fleet.told(DeviceProblem))
@@ -209,7 +211,7 @@ def test_a_large_network_travels_in_blocks_both_ways_and_its_files_do_not_stay(
     devices = three(fleet)
     fleet.begin(*BARS)
     fleet.until(lambda: len(evaluations(fleet, 1)) == 3)
-    answers = fleet.told(ContributionAccepted)
+    answers = [body.part for body in fleet.told(ContributionAccepted)]
     assert len(answers) == 6
     assert all(body.payload_bytes > INLINE_LIMIT for body in answers)
     assert all(body.weights.size > INLINE_LIMIT for body in fleet.told(RoundOpened))

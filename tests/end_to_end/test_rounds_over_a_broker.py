@@ -84,7 +84,7 @@ def test_the_killed_agent_answered_its_round_and_the_rounds_after_it(fleet: Flee
 
 def test_weights_travelled_in_blocks(fleet: Fleet) -> None:
     for _, answer in fleet.entries(ContributionAccepted):
-        assert answer.payload_bytes > INLINE_LIMIT
+        assert answer.part.payload_bytes > INLINE_LIMIT
     for _, opened in fleet.entries(RoundOpened):
         assert opened.weights.size > INLINE_LIMIT
 

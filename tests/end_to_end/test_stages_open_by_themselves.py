@@ -65,7 +65,9 @@ def begin(fleet: MemoryFleet, *devices: str) -> None:
         for label in NAMES:
             put_pictures(device.evaluation, label, range(100, 120))
     fleet.begin("vertical", "horizontal")
-    fleet.until(lambda: len({body.version for body in found(fleet, DeviceEvaluated)}) >= 1)
+    fleet.until(
+        lambda: len({body.evaluation.version for body in found(fleet, DeviceEvaluated)}) >= 1
+    )
 
 
 def knows_spot(fleet: MemoryFleet, *devices: str) -> bool:
@@ -74,7 +76,7 @@ def knows_spot(fleet: MemoryFleet, *devices: str) -> bool:
     right = {
         str(entry.device)
         for entry in ledger.find(DeviceEvaluated)
-        if entry.body["results"].get("spot", {}).get("correct", 0) >= 18
+        if entry.body["evaluation"]["results"].get("spot", {}).get("correct", 0) >= 18
     }
     return right >= set(devices)
 
@@ -123,7 +125,7 @@ def test_a_device_that_joins_late_contributes_at_once_and_brings_its_own_new_cla
     fleet.until(lambda: fleet.counted_samples().get("vertical") == 30)
     fleet.until(lambda: knows_spot(fleet, "one", "late"))
     assert fleet.counted_samples() == {"vertical": 30, "horizontal": 20, "spot": 15}
-    stages = {body.key.stage for body in found(fleet, ContributionAccepted)}
+    stages = {body.part.key.stage for body in found(fleet, ContributionAccepted)}
     assert stages == {1, 2}
     assert "late (class folders spot)" in found(fleet, StageOpened)[-1].reason
 
@@ -161,7 +163,7 @@ def test_strange_images_in_a_known_folder_are_reported_by_entropy(
     assert found(fleet, TransitionReported) == []
     put_unlike(one.data / "vertical", "spot", range(60))
     fleet.until(lambda: found(fleet, TransitionReported))
-    (told,) = found(fleet, TransitionReported)
+    (told,) = (body.transition for body in found(fleet, TransitionReported))
     assert told.why == "entropy"
     assert told.uncertainty is not None
     assert told.uncertainty.value > told.uncertainty.baseline

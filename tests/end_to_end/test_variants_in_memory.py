@@ -16,6 +16,7 @@ from fleetledger.coordinator.topics.models.entries import (
     DeviceModelStatus,
     ModelExported,
 )
+from fleetledger.schemas.reports import Evaluation
 from fleetledger.schemas.variants import VARIANT_NAMES
 from fleetledger.transport.memory import InMemoryBroker
 from tests.end_to_end.memory_fleet import RULES, MemoryFleet, put_pictures
@@ -33,9 +34,8 @@ def fleet(tmp_path: Path) -> Iterator[MemoryFleet]:
 def statuses(fleet: MemoryFleet) -> dict[tuple[str, int], str | None]:
     """The variant of each version on each device, by the ledger."""
     entries = fleet.coordinator.engine.ledger.find(DeviceModelStatus)
-    return {
-        (str(entry.device), entry.body["version"]): entry.body.get("variant") for entry in entries
-    }
+    said = [(str(entry.device), entry.body["status"]) for entry in entries]
+    return {(device, status["version"]): status.get("variant") for device, status in said}
 
 
 def newest(fleet: MemoryFleet) -> ModelExported:
@@ -49,9 +49,9 @@ def tells_int8(lines: Iterable[str], version: int) -> bool:
     return any(line.startswith(start) for line in lines)
 
 
-def evaluated(fleet: MemoryFleet, version: int) -> list[DeviceEvaluated]:
+def evaluated(fleet: MemoryFleet, version: int) -> list[Evaluation]:
     bodies = [body for body in fleet.entries(DeviceEvaluated) if isinstance(body, DeviceEvaluated)]
-    return [body for body in bodies if body.version == version]
+    return [body.evaluation for body in bodies if body.evaluation.version == version]
 
 
 def test_a_device_class_runs_int8_while_all_contribute_through_the_reference(
@@ -98,7 +98,7 @@ def test_a_device_class_runs_int8_while_all_contribute_through_the_reference(
         put_pictures(device.data, "vertical", range(50, 60))
     fleet.until(lambda: len(fleet.entries(ContributionAccepted)) >= accepted + 2)
     bodies = fleet.entries(ContributionAccepted)[accepted:]
-    payloads = {body.payload for body in bodies if isinstance(body, ContributionAccepted)}
+    payloads = {body.part.payload for body in bodies if isinstance(body, ContributionAccepted)}
     assert len(payloads) == 1, "the same pictures give the same sums, whatever runs"
 
     fleet.coordinator.command(MakeVariants(made=no_variants(home)))

@@ -66,7 +66,8 @@ class TrainingFleet(ProcessFleet):
     def answers(self, number: int) -> dict[str | None, ContributionAccepted]:
         """What devices answered to a round."""
         every = self.entries(ContributionAccepted)
-        return {device: body for device, body in every if body.round == number}
+        answers = [(device, body) for device, body in every if body.part.round is not None]
+        return {device: body for device, body in answers if body.part.round.number == number}
 
     def opened(self, number: int) -> RoundOpened | None:
         found = (body for _, body in self.entries(RoundOpened) if body.number == number)

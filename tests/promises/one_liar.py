@@ -24,7 +24,7 @@ from fleetledger.coordinator.core.rules import BoundRules
 from fleetledger.coordinator.core.work import Judging
 from fleetledger.coordinator.models.outliers import Judgement, SummedParts, judged
 from fleetledger.coordinator.topics.contributions.entries import PartBounds
-from fleetledger.coordinator.topics.contributions.state import CountedContribution, CountedParts
+from fleetledger.coordinator.topics.contributions.state import CountedPart, CountedParts
 from fleetledger.learning.numerics.counter_generator import integer_map
 from fleetledger.learning.numerics.integer_features import project_integer, quantise_features
 from fleetledger.methods.registry import statistics_coordinator, statistics_device
@@ -118,7 +118,7 @@ class Fleet:
         counts = np.bincount(samples[1], minlength=10)
         told = {CLASSES[c]: int(n) for c, n in enumerate(counts) if n}
         key = PartKey(stage=1, part=index)
-        item = CountedContribution(DeviceId(device), key, Digest.of(payload), LINEAGE, told, 0)
+        item = CountedPart(DeviceId(device), key, Digest.of(payload), LINEAGE, told, 0)
         self.counted.put(index, item)
         return index
 

@@ -264,8 +264,8 @@ def check_ledger(fleet: RealFleet, receipts: dict[tuple[DeviceId, int], int]) ->
         accepted = list(ledger.find(ContributionAccepted))
         report = verify(ledger, Blobs(ledger, BlobStore(blob_folder(fleet.home))))
     assert len(accepted) == len(fleet.given)
-    entries = {(item.device, item.body["key"]["part"]): item for item in accepted}
-    assert {key: item.body["payload"] for key, item in entries.items()} == fleet.given
+    entries = {(item.device, item.body["part"]["key"]["part"]): item for item in accepted}
+    assert {key: item.body["part"]["payload"] for key, item in entries.items()} == fleet.given
     assert {key: item.index for key, item in entries.items()} == receipts
     assert report.ok, report.mismatch
 

@@ -72,7 +72,7 @@ def troubled(story: Story, home: Path, seed: int) -> None:
     ledger = trouble.coordinator.engine.ledger
     accepted = list(ledger.find(ContributionAccepted))
     assert len(accepted) == story.size
-    places = {(entry.device, entry.body["key"]["part"]): entry.index for entry in accepted}
+    places = {(entry.device, entry.body["part"]["key"]["part"]): entry.index for entry in accepted}
     assert places == {
         (device.name, key.part): index
         for device in trouble.devices

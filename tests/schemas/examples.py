@@ -140,7 +140,7 @@ EXAMPLES: tuple[Message, ...] = (
         uncertainty=Uncertainty(model_version=4, images=50, value=0.5, baseline=0.25),
     ),
     Evaluation(
-        model_version=4,
+        version=4,
         manifest=DIGEST,
         results={CAT: ClassResult(correct=9, total=10)},
         provider="CPUExecutionProvider",

@@ -18,7 +18,7 @@ GOOD = next(body for body in EXAMPLES if isinstance(body, Evaluation)).model_dum
         ({"results": {"cat": {"correct": 0, "total": 0}}}, r"results\.cat\.total: 0: "),
         ({"results": {"cat": {"correct": -1, "total": 1}}}, r"results\.cat\.correct: -1: "),
         ({"seconds": -0.1}, r"seconds: -0\.1: "),
-        ({"model_version": 0}, "model_version: 0: "),
+        ({"version": 0}, "version: 0: "),
         ({"bytes_up": -5}, "bytes_up: -5: "),
     ],
 )

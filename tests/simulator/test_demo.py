@@ -65,9 +65,9 @@ def evaluated(folder: SeedFolder) -> dict[int, dict[str, int]]:
     asked: dict[int, dict[str, dict[str, int]]] = {}
     with LedgerReader.open_read_only(ledger_path(folder.root / "coordinator")) as ledger:
         for entry in ledger.find(ENTRY_KINDS["device.evaluated"]):
-            results = entry.body["results"].items()
-            counts = {name: found["total"] for name, found in results}
-            asked.setdefault(entry.body["version"], {})[str(entry.device)] = counts
+            evaluation = entry.body["evaluation"]
+            counts = {name: found["total"] for name, found in evaluation["results"].items()}
+            asked.setdefault(evaluation["version"], {})[str(entry.device)] = counts
     return {
         version: {
             name: sum(counts.get(name, 0) for counts in devices.values())
@@ -111,7 +111,7 @@ def test_the_ledger_verifies_and_counts_every_image_once(two_agents):
         assert verify(ledger, Blobs(ledger, BlobStore(str(blob_folder(home))))).ok
         for entry in ledger.find(ENTRY_KINDS["contribution.accepted"]):
             assert entry.body["replaces"] is None
-            for name, number in entry.body["samples"].items():
+            for name, number in entry.body["part"]["samples"].items():
                 samples[name] = samples.get(name, 0) + number
     assert samples == {name: counts[name] for name in ("0", "1", "2", "3")}
 

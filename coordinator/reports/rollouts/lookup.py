@@ -70,7 +70,9 @@ def _reports(ledger: LedgerReader, state: State, number: int) -> list[Entry]:
         where={"comparison.rollout": number},
     )
     statuses = (
-        ledger.find(DeviceModelStatus, start=since + 1, stop=until, where={"version": version})
+        ledger.find(
+            DeviceModelStatus, start=since + 1, stop=until, where={"status.version": version}
+        )
         for version, since, until in rollouts.heard(number)
     )
     return sorted(chain(compared, *statuses), key=lambda one: one.index)
@@ -89,7 +91,7 @@ def rollout_of(ledger: LedgerReader, device: DeviceId) -> int | None:
     at, found = max(((said.index, key.stage) for key, said in compared), default=(-1, None))
     statuses = list(ledger.find(DeviceModelStatus, device=device, start=at + 1))
     for said in reversed(statuses):
-        number = rollouts.heard_by(said.body["version"], said.index)
+        number = rollouts.heard_by(said.body["status"]["version"], said.index)
         if number is not None:
             return number
     return found
@@ -142,10 +144,11 @@ def _summaries(ledger: LedgerReader, rollouts: list[Rollout], now_ns: int) -> li
     found = []
     for rollout in rollouts:
         story = told(rollout, ledger.at(rollout.entries))
+        version = rollout.planned.version
         said = [
             one
             for one in _reports(ledger, state, rollout.number)
-            if one.body.get("version") in (None, rollout.planned.version)
+            if one.kind != DeviceModelStatus.kind or _status(one)["version"] == version
         ]
         who = membership(rollout, devices)
         counts = _counts(story, who, said)
@@ -153,12 +156,22 @@ def _summaries(ledger: LedgerReader, rollouts: list[Rollout], now_ns: int) -> li
     return found
 
 
+def _status(entry: Entry) -> dict[str, object]:
+    found: dict[str, object] = entry.body["status"]
+    return found
+
+
+def _last(said: list[Entry]) -> dict[str, Entry]:
+    """Return the last entry on what became of the version, by device."""
+    return {str(one.device): one for one in said if one.kind == DeviceModelStatus.kind}
+
+
 def _counts(story: RolloutStory, who: Membership, said: list[Entry]) -> DeviceCounts:
-    last = {str(one.device): one for one in said if "state" in one.body}
+    statuses = [one for one in said if one.kind == DeviceModelStatus.kind]
     unreached = story.unreached - {str(one.device) for one in said}
     return DeviceCounts(
-        ran=len({one.device for one in said if one.body.get("state") in {"active", "settled"}}),
-        failed=sum(one.body["state"] == "failed" for one in last.values()),
+        ran=len({one.device for one in statuses if _status(one)["state"] in {"active", "settled"}}),
+        failed=sum(_status(one)["state"] == "failed" for one in _last(said).values()),
         unreached=len(unreached),
         group=_open_group(story, who, said, unreached),
     )
@@ -169,14 +182,14 @@ def _open_group(
 ) -> OpenGroup:
     if story.newest is None:
         return OpenGroup()
-    last = {str(one.device): one for one in said if "state" in one.body}
-    answered = {name for name, one in last.items() if one.body["state"] != "shadowing"}
+    last = _last(said)
+    answered = {name for name, one in last.items() if _status(one)["state"] != "shadowing"}
     if story.newest.phases[-1].mode == "shadow":
         answered |= {str(one.device) for one in said if one.kind == ModelCompared.kind}
     members = [name for name in who.of(story.newest.number) if name not in unreached]
     told = [last[name] for name in members if name in last]
     return OpenGroup(
-        settling_ns=tuple(one.time_ns for one in told if one.body["state"] == "active"),
+        settling_ns=tuple(one.time_ns for one in told if _status(one)["state"] == "active"),
         unheard=tuple(name for name in members if name not in answered),
-        failed=sum(one.body["state"] == "failed" for one in told),
+        failed=sum(_status(one)["state"] == "failed" for one in told),
     )

@@ -176,18 +176,18 @@ def _compared(story: RolloutStory, entry: Entry) -> None:
 
 
 def _status(story: RolloutStory, entry: Entry) -> None:
-    device, state = story.device(str(entry.device)), entry.body["state"]
-    reason = entry.body.get("reason", "")
     body = DeviceModelStatus.model_validate(entry.body)
+    device, version = story.device(str(entry.device)), body.status.version
+    state, reason = body.status.state, body.status.reason
     story.heard[entry.index] = StoredReport(entry.index, entry.device, body)
-    if body.version != story.planned.version:
+    if version != story.planned.version:
         if state == "active" and device.first_ran_ns is not None:
-            device.became("rolled_back", entry, f"runs model {entry.body['version']} again")
+            device.became("rolled_back", entry, f"runs model {version} again")
     elif state == "active":
         device.first_ran_ns = device.first_ran_ns or entry.time_ns
         device.became("switched", entry, reason)
     elif state == "shadowing":
-        device.shadowed = device.shadowed or entry.body.get("former") is None
+        device.shadowed = device.shadowed or body.former is None
         if device.first_ran_ns is None:
             device.became("shadowing", entry)
     elif state == "settled":

@@ -33,7 +33,7 @@ from fleetledger.coordinator.topics.contributions.entries import (
     MAX_TOLD,
     ContributionsLeftOut,
 )
-from fleetledger.coordinator.topics.contributions.state import CountedContribution, CountedParts
+from fleetledger.coordinator.topics.contributions.state import CountedPart, CountedParts
 from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.count_words import agree
@@ -181,7 +181,7 @@ class Bounds:
 
     def _gave(
         self, device: DeviceId, lineage: Digest, stages: set[int], repeated: set[int]
-    ) -> dict[int, CountedContribution]:
+    ) -> dict[int, CountedPart]:
         counted = self._state.contributions.counted
         indices = (counted.of_stage[device, lineage, stage] for stage in sorted(stages))
         return {i: counted[i] for of_one in indices for i in of_one if i not in repeated}
@@ -203,12 +203,10 @@ class Bounds:
             if (held := {device: n for device, n in given.items() if n})
         }
 
-    def _classes(self, item: CountedContribution) -> dict[_Class, int]:
+    def _classes(self, item: CountedPart) -> dict[_Class, int]:
         return {(item.key.stage, name): n for name, n in self._resolved(item.samples).items()}
 
-    def _beyond(
-        self, gave: Mapping[int, CountedContribution], most: Mapping[_Class, int]
-    ) -> set[int]:
+    def _beyond(self, gave: Mapping[int, CountedPart], most: Mapping[_Class, int]) -> set[int]:
         """Return the parts of a device beyond what it may weigh, in the order of their numbers."""
         counted: dict[_Class, int] = defaultdict(int)
         begun: set[int] = set()

@@ -19,16 +19,16 @@ from fleetledger.coordinator.core.kind import (
 from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.contributions.state import (
-    AcceptedShard,
     ContributionsState,
-    CountedContribution,
+    CountedPart,
     DeviceContributions,
+    KnownPart,
     Retracted,
 )
-from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.contributions import Nothing, Part, PartKey, Withdrawal
 from fleetledger.schemas.message import Strict
-from fleetledger.schemas.rounds import Observation, RoundAnswer, RoundNumber
-from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
+from fleetledger.schemas.rounds import Observation, RoundAnswer
+from fleetledger.schemas.values import BootId, DeviceId, Digest
 
 MAX_REASON = 300
 MAX_MOVED = 10_000
@@ -41,78 +41,63 @@ class ContributionAccepted(EntryBody):
     """A device's part is in; an earlier revision of the same part is replaced."""
 
     kind: ClassVar[str] = "contribution.accepted"
-    key: PartKey
-    revision: int
-    payload_kind: str
-    payload: Digest
-    payload_bytes: int
-    samples: dict[ClassName, int]
-    method: str
-    lineage: Digest
+    part: Part
     replaces: int | None = None
     """Ledger index of the entry that this one replaces."""
-    round: RoundNumber | None = None
-    """The round that it answers, where the fleet learns in rounds."""
     late: bool = False
     """It came after its round was closed: it is recorded, and left out of that round."""
-    answer: RoundAnswer | None = None
-    """What the device said of its training, such as its mean loss."""
     installation: BootId | None = None
     """The installation of the device that gave it."""
 
     @property
     def came(self) -> str:
         """As what it came: held, or an answer to a round, in time or late."""
-        return "held" if self.round is None else "late" if self.late else "answer"
+        return "held" if self.part.round is None else "late" if self.late else "answer"
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
         """The payload."""
-        return (self.payload,)
+        return (self.part.payload,)
 
 
-def counted_of(body: ContributionAccepted, device: DeviceId) -> CountedContribution:
-    """Return what the state keeps of a contribution."""
-    samples = dict(body.samples)
-    return CountedContribution(
-        device, body.key, body.payload, body.lineage, samples, body.payload_bytes
-    )
+def counted_of(part: Part, device: DeviceId) -> CountedPart:
+    """Return what the state keeps of a part."""
+    samples = dict(part.samples)
+    return CountedPart(device, part.key, part.payload, part.lineage, samples, part.payload_bytes)
 
 
 def _accept(
     contributions: ContributionsState, body: ContributionAccepted, at: EntryContext
 ) -> None:
-    item = counted_of(body, at.maker)
-    if body.round is not None:  # an answer to a round is no part of the sum
+    part, item = body.part, counted_of(body.part, at.maker)
+    if part.round is not None:  # an answer to a round is no part of the sum
         contributions.give(at.index, item, body.came)
         return
     given = contributions.by_device.setdefault(at.maker, DeviceContributions())
     if body.replaces is not None:
         contributions.end(body.replaces, at.index, "replaced")
-        former = given.parts.get(body.key)
+        former = given.parts.get(part.key)
         if former is None or former.index != body.replaces:  # of an earlier installation
-            for key, part in tuple(given.parts.items()):
-                if part.index == body.replaces:
-                    given.put(key, replace(part, payload=None))
-    given.put(body.key, AcceptedShard(at.index, body.revision, body.payload, body.installation))
+            for key, other in tuple(given.parts.items()):
+                if other.index == body.replaces:
+                    given.put(key, replace(other, payload=None))
+    given.put(part.key, KnownPart(at.index, part.revision, part.payload, body.installation))
     contributions.give(at.index, item, body.came)
-    contributions.last_answer_ns[body.key.stage] = at.time_ns
+    contributions.last_answer_ns[part.key.stage] = at.time_ns
 
 
 def _say_accepted(body: ContributionAccepted, at: EntryContext) -> str:
-    samples = sum(body.samples.values())
-    if body.round is not None:
+    part, samples = body.part, count_of(sum(body.part.samples.values()), "sample")
+    if part.round is not None:
         late = " It came late and is left out." if body.late else ""
         return (
-            f"Device {at.device} answered round {body.round} with {body.payload_kind} learned "
-            f"from {count_of(samples, 'sample')} ({body.payload_bytes} "
-            f"bytes).{late}{_saw_before(body.answer)}"
+            f"Device {at.device} answered round {part.round.number} with {part.payload_kind} "
+            f"learned from {samples} ({part.payload_bytes} bytes).{late}{_saw_before(part.round)}"
         )
     instead = f" It replaces entry {body.replaces}." if body.replaces is not None else ""
     return (
-        f"Device {at.device} gave {body.payload_kind} of {count_of(samples, 'sample')} "
-        f"({body.payload_bytes} bytes) as part {body.key.part} of stage {body.key.stage}, "
-        f"revision {body.revision}.{instead}"
+        f"Device {at.device} gave {part.payload_kind} of {samples} ({part.payload_bytes} bytes) as "
+        f"part {part.key.part} of stage {part.key.stage}, revision {part.revision}.{instead}"
     )
 
 
@@ -120,28 +105,25 @@ class ContributionWithdrawn(EntryBody):
     """A device took a part out again."""
 
     kind: ClassVar[str] = "contribution.withdrawn"
-    key: PartKey
-    revision: int
-    reason: str
+    withdrawal: Withdrawal
     replaces: int | None = None
 
 
 def _withdraw(
     contributions: ContributionsState, body: ContributionWithdrawn, at: EntryContext
 ) -> None:
+    key, revision = body.withdrawal.key, body.withdrawal.revision
     if body.replaces is not None:
         contributions.end(body.replaces, at.index, "withdrawn")
     given = contributions.by_device.setdefault(at.maker, DeviceContributions())
-    known = given.parts.get(body.key)
+    known = given.parts.get(key)
     owner = None if known is None else known.installation
-    given.put(body.key, AcceptedShard(at.index, body.revision, None, owner))
+    given.put(key, KnownPart(at.index, revision, None, owner))
 
 
 def _say_withdrawn(body: ContributionWithdrawn, at: EntryContext) -> str:
-    return (
-        f"Device {at.device} took part {body.key.part} of stage {body.key.stage} out again: "
-        f"{body.reason}."
-    )
+    key, reason = body.withdrawal.key, body.withdrawal.reason
+    return f"Device {at.device} took part {key.part} of stage {key.stage} out again: {reason}."
 
 
 class EarlierSettled(EntryBody):
@@ -193,7 +175,7 @@ def _retract(
     """Take a part out of the sum, as the operator asked, and remember that it was."""
     contributions.end(body.replaces, at.index, "retracted")
     given = contributions.by_device[body.device]
-    given.put(body.key, AcceptedShard(at.index, body.revision, None))
+    given.put(body.key, KnownPart(at.index, body.revision, None))
     given.retracted[body.key] = Retracted(at.index, body.payload, body.reason)
 
 
@@ -374,41 +356,37 @@ class NothingReported(EntryBody):
     """A device has no data for a stage or a round, or could not train in it."""
 
     kind: ClassVar[str] = "nothing.reported"
-    stage: int
-    round: RoundNumber | None = None
-    reason: str = ""
-    """Why it could not train; empty where it has no data."""
-    observation: Observation | None = None
-    """What it saw that was asked only to look, or that looked and had nothing to train on."""
+    nothing: Nothing
 
 
 def _note_nothing(
     contributions: ContributionsState, body: NothingReported, at: EntryContext
 ) -> None:
-    if body.round is None:
-        contributions.by_device.setdefault(at.maker, DeviceContributions()).nothing[body.stage] = (
-            at.index
-        )
-        contributions.last_answer_ns[body.stage] = at.time_ns
+    stage = body.nothing.stage
+    if body.nothing.round is None:
+        given = contributions.by_device.setdefault(at.maker, DeviceContributions())
+        given.nothing[stage] = at.index
+        contributions.last_answer_ns[stage] = at.time_ns
 
 
 def _say_nothing(body: NothingReported, at: EntryContext) -> str:
-    what = f"stage {body.stage}" if body.round is None else f"round {body.round}"
-    if body.observation is not None:
+    nothing, of_round = body.nothing, body.nothing.round is not None
+    what = f"round {nothing.round}" if of_round else f"stage {nothing.stage}"
+    if nothing.observation is not None:
         return (
             f"Device {at.device} trained on nothing in {what} and looked at its images with the "
-            f"fleet's network: {_saw(body.observation)}."
+            f"fleet's network: {_saw(nothing.observation)}."
         )
-    if body.reason:
-        did = "gives nothing for" if body.round is None else "could not train in"
-        if body.round is not None and body.reason.startswith("policy."):
+    if nothing.reason:
+        did = "could not train in" if of_round else "gives nothing for"
+        if of_round and nothing.reason.startswith("policy."):
             did = "declines"
-        return f"Device {at.device} {did} {what}: {body.reason}."
+        return f"Device {at.device} {did} {what}: {nothing.reason}."
     return f"Device {at.device} has nothing for {what}."
 
 
-def _saw_before(answer: RoundAnswer | None) -> str:
-    if answer is None or answer.observation is None:
+def _saw_before(answer: RoundAnswer) -> str:
+    if answer.observation is None:
         return ""
     return f" Before it trained it looked at its images: {_saw(answer.observation)}."
 

@@ -28,16 +28,11 @@ from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.core.work import TakePayload
 from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.contributions import entries
 from fleetledger.coordinator.topics.contributions.bounds import Bounds
 from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
-from fleetledger.coordinator.topics.contributions.entries import (
-    ContributionAccepted,
-    ContributionWithdrawn,
-    EarlierSettled,
-    NothingReported,
-)
 from fleetledger.coordinator.topics.contributions.refusals import retraction_of
-from fleetledger.coordinator.topics.contributions.state import AcceptedShard
+from fleetledger.coordinator.topics.contributions.state import KnownPart
 from fleetledger.coordinator.topics.daily.rules import Daily
 from fleetledger.coordinator.topics.daily.state import DAY_NS
 from fleetledger.coordinator.topics.devices.rules import check_admitted, not_admitted
@@ -106,19 +101,10 @@ class Intake:
         answer = self._judge(device, body)
         if answer is not None:
             return self._answer(device, body, answer, now_ns)
-        entry = ContributionAccepted(
-            key=body.key,
-            revision=body.revision,
-            payload_kind=body.payload_kind,
-            payload=body.payload,
-            payload_bytes=body.payload_bytes,
-            samples=body.samples,
-            method=body.method,
-            lineage=body.lineage,
+        entry = entries.ContributionAccepted(
+            part=body.part,
             replaces=None if body.round else self._replaces(device, body),
-            round=body.round.number if body.round is not None else None,
             late=body.round is not None and self._is_closed(body.round.number),
-            answer=body.round,
             installation=self._state.devices.admitted[device].installation,
         )
         taken = record_for(device, entry)
@@ -162,11 +148,8 @@ class Intake:
                 f"key: no part {body.key.part} of stage {body.key.stage} is held of this device"
             )
             return self._answer(device, body, Refused(reason=reason), now_ns)
-        entry = ContributionWithdrawn(
-            key=body.key,
-            revision=body.revision,
-            reason=body.reason,
-            replaces=part.index if part.held else None,
+        entry = entries.ContributionWithdrawn(
+            withdrawal=body, replaces=part.index if part.held else None
         )
         accepted = Accepted(ledger_index=self._state.size)
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
@@ -185,22 +168,14 @@ class Intake:
             refused = Refused(reason=f"round: {body.round} did not ask this device")
             return self._answer(device, body, refused, now_ns)
         accepted = Accepted(ledger_index=self._state.size)
-        entry = NothingReported(
-            stage=body.stage, round=body.round, reason=body.reason, observation=body.observation
-        )
+        entry = entries.NothingReported(nothing=body)
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
 
     def transition(self, device: DeviceId, body: Transition, now_ns: int) -> Decision:
         """Note what a device saw; the same report again gets the same receipt."""
         if device not in self._state.devices.admitted:
             return self._answer(device, body, self._not_admitted(device), now_ns)
-        entry = TransitionReported(
-            stage=body.stage,
-            number=body.number,
-            why=body.why,
-            classes=dict(body.classes),
-            uncertainty=body.uncertainty,
-        )
+        entry = TransitionReported(transition=body)
         key = PartKey(stage=body.stage, part=body.number)
         known = self._state.stages.reports_of(device).transitions.get(key)
         if known is not None and known.content == entry.content:
@@ -310,11 +285,11 @@ class Intake:
             f"`fleetledger device replaced {device} keep`, or `drop`"
         )
 
-    def _earlier(self, device: DeviceId) -> dict[PartKey, AcceptedShard]:
+    def _earlier(self, device: DeviceId) -> dict[PartKey, KnownPart]:
         installation = self._state.devices.admitted[device].installation
         return self._state.contributions.of(device).earlier(installation)
 
-    def _is_own(self, device: DeviceId, part: AcceptedShard) -> bool:
+    def _is_own(self, device: DeviceId, part: KnownPart) -> bool:
         installation = self._state.devices.admitted[device].installation
         return not part.kept and part.installation in (None, installation)
 
@@ -329,7 +304,7 @@ class Intake:
                 "`fleetledger coordinator status` names devices of which something does"
             )
         installation = self._state.devices.admitted[device].installation
-        body = EarlierSettled(device=device, installation=installation, kept=command.kept)
+        body = entries.EarlierSettled(device=device, installation=installation, kept=command.kept)
         parts = count_of(count, "part")
         how = "stay in the sum" if command.kept else "left the sum"
         if count == 1:
@@ -488,7 +463,7 @@ def receipt_for(body: DeviceBody, answer: Answer) -> Receipt:
     )
 
 
-def _superseded(part: AcceptedShard) -> Refused:
+def _superseded(part: KnownPart) -> Refused:
     state = "held" if part.held else "withdrawn"
     return Refused(
         reason=f"revision: revision {part.revision} of this part is {state} with other content; "

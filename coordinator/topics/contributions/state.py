@@ -15,7 +15,7 @@ from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
 
 
 @dataclass
-class AcceptedShard:
+class KnownPart:
     """The newest revision of one part of a device: held, or withdrawn."""
 
     index: int
@@ -43,7 +43,7 @@ class Retracted:
 
 
 @dataclass
-class CountedContribution:
+class CountedPart:
     """A contribution that is in the sum."""
 
     device: DeviceId
@@ -104,7 +104,7 @@ class StageGiven:
     late: set[ClassName] = field(default_factory=set)
     """Names in answers that came late."""
 
-    def move(self, item: CountedContribution, end: str, by: int) -> None:
+    def move(self, item: CountedPart, end: str, by: int) -> None:
         """Take a contribution in (`by` is 1) or out (-1)."""
         given = GivenAmount(by, by * sum(item.samples.values()), by * item.payload_bytes)
         for sums in (self.sums, self.devices.setdefault(item.device, GivenSums())):
@@ -138,7 +138,7 @@ class LineageSum:
     changed: int = -1
     """Index of the last entry that changed the sum; -1 before there was one."""
 
-    def move(self, item: CountedContribution, by: int, at: int) -> None:
+    def move(self, item: CountedPart, by: int, at: int) -> None:
         """Take a contribution in (`by` is 1) or out (-1), by the entry `at`."""
         self.parts, self.changed = self.parts + by, at
         given = self.samples.get(item.device, 0) + by * sum(item.samples.values())
@@ -152,13 +152,13 @@ class LineageSum:
 
 
 @dataclass(eq=False)
-class CountedParts(Mapping[int, CountedContribution]):
+class CountedParts(Mapping[int, CountedPart]):
     """Contributions that are held, by entry, with what each device gave and what the sums are of.
 
     Every change costs what one contribution costs, however many there are.
     """
 
-    by_index: dict[int, CountedContribution] = field(default_factory=dict)
+    by_index: dict[int, CountedPart] = field(default_factory=dict)
     given: dict[tuple[DeviceId, Digest, int], dict[ClassName, int]] = field(default_factory=dict)
     """Samples by device, lineage and stage."""
     of_stage: dict[tuple[DeviceId, Digest, int], set[int]] = field(default_factory=dict)
@@ -178,7 +178,7 @@ class CountedParts(Mapping[int, CountedContribution]):
     sums: dict[Digest, LineageSum] = field(default_factory=dict)
     """Sums by lineage."""
 
-    def __getitem__(self, index: int) -> CountedContribution:
+    def __getitem__(self, index: int) -> CountedPart:
         return self.by_index[index]
 
     def __iter__(self) -> Iterator[int]:
@@ -187,7 +187,7 @@ class CountedParts(Mapping[int, CountedContribution]):
     def __len__(self) -> int:
         return len(self.by_index)
 
-    def put(self, index: int, item: CountedContribution) -> None:
+    def put(self, index: int, item: CountedPart) -> None:
         """Let a contribution be in the sum."""
         self.by_index[index] = item
         place = (item.device, item.lineage, item.key.stage)
@@ -240,7 +240,7 @@ class CountedParts(Mapping[int, CountedContribution]):
         if self.set_aside.pop(index, None) is not None:
             self._move(index, self.by_index[index], 1, at)
 
-    def _move(self, index: int, item: CountedContribution, by: int, at: int) -> None:
+    def _move(self, index: int, item: CountedPart, by: int, at: int) -> None:
         if self.is_counted(index):
             self.sums[item.lineage].move(item, by, at)
 
@@ -292,7 +292,7 @@ class CountedParts(Mapping[int, CountedContribution]):
 class DeviceContributions:
     """What one device gave for stages of statistics."""
 
-    parts: dict[PartKey, AcceptedShard] = field(default_factory=dict)
+    parts: dict[PartKey, KnownPart] = field(default_factory=dict)
     nothing: dict[int, int] = field(default_factory=dict)
     """Stage to the index of the entry that says the device has nothing for it."""
     retracted: dict[PartKey, Retracted] = field(default_factory=dict)
@@ -304,7 +304,7 @@ class DeviceContributions:
     next_part: int = 0
     """A part number above all that the device used."""
 
-    def put(self, key: PartKey, part: AcceptedShard) -> None:
+    def put(self, key: PartKey, part: KnownPart) -> None:
         """Take in the newest revision of a part."""
         former = self.parts.get(key)
         by = part.held - (former is not None and former.held)
@@ -316,7 +316,7 @@ class DeviceContributions:
         self._note_own(part, _held(key, part), ())
 
     def _note_own(
-        self, part: AcceptedShard, came: tuple[HeldPart, ...], gone: tuple[HeldPart, ...]
+        self, part: KnownPart, came: tuple[HeldPart, ...], gone: tuple[HeldPart, ...]
     ) -> None:
         if not part.kept:
             owner = str(part.installation or "")
@@ -333,7 +333,7 @@ class DeviceContributions:
         """Return whether the device contributed to the stage or said that it has nothing."""
         return stage in self.nothing or self.held.get(stage, 0) > 0
 
-    def earlier(self, installation: BootId | None) -> dict[PartKey, AcceptedShard]:
+    def earlier(self, installation: BootId | None) -> dict[PartKey, KnownPart]:
         """Return the held parts of other installations that nobody has decided about."""
         others = self.own.keys() - {"", str(installation)}
         if all(self.own[owner] == NOTHING_HELD for owner in others):
@@ -362,7 +362,7 @@ class DeviceContributions:
         return [held for key, part in in_order for held in _held(key, part)]
 
 
-def _held(key: PartKey, part: AcceptedShard) -> tuple[HeldPart, ...]:
+def _held(key: PartKey, part: KnownPart) -> tuple[HeldPart, ...]:
     """Return a part as it is held; nothing where it was withdrawn."""
     if part.payload is None:
         return ()
@@ -393,7 +393,7 @@ class ContributionsState:
         """Return what was given for a stage, to read."""
         return self.given.get(stage) or StageGiven()
 
-    def give(self, index: int, item: CountedContribution, end: str) -> None:
+    def give(self, index: int, item: CountedPart, end: str) -> None:
         """Take in a new contribution: held, or an answer to a round, in time or late."""
         stage = self.given.setdefault(item.key.stage, StageGiven())
         stage.move(item, end, 1)

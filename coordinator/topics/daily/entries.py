@@ -34,7 +34,9 @@ it, and takes one."""
 
 def counted_as(body: EntryBody) -> What | None:
     """Return what an entry is counted as; None where a round asked for it."""
-    if isinstance(body, ContributionAccepted | NothingReported) and body.round is not None:
+    if isinstance(body, ContributionAccepted) and body.part.round is not None:
+        return None
+    if isinstance(body, NothingReported) and body.nothing.round is not None:
         return None
     return KINDS_OF.get(type(body))
 
@@ -47,7 +49,7 @@ def size_of(body: EntryBody) -> int:
 def _count(daily: DailyState, body: EntryBody, at: EntryContext) -> None:
     what = counted_as(body)
     if what is not None and at.device is not None:
-        payload = body.payload_bytes if isinstance(body, ContributionAccepted) else 0
+        payload = body.part.payload_bytes if isinstance(body, ContributionAccepted) else 0
         daily.add(at.device, at.time_ns, what, (size_of(body), payload))
 
 

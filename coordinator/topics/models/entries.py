@@ -12,11 +12,11 @@ from fleetledger.coordinator.topics.devices.entries import MAX_NAMED
 from fleetledger.coordinator.topics.models.offers import GroupOffer
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.message import is_absent
-from fleetledger.schemas.models import MAX_LACKING, Answers, AnyPreprocessing, Parity
+from fleetledger.schemas.models import MAX_LACKING, Answers, AnyPreprocessing, ModelStatus, Parity
 from fleetledger.schemas.offers import Offer
-from fleetledger.schemas.reports import ClassResult
+from fleetledger.schemas.reports import Evaluation
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
-from fleetledger.schemas.variants import MAX_VARIANTS, VariantName, VariantOffer
+from fleetledger.schemas.variants import MAX_VARIANTS, VariantOffer
 
 MAX_FAILURE = 2000
 
@@ -209,37 +209,21 @@ class DeviceModelStatus(EntryBody):
     """What became of a desired model on a device."""
 
     kind: ClassVar[str] = "device.model_status"
-    version: int
-    manifest: Digest
-    state: Literal["shadowing", "active", "settled", "failed", "rolled_back"]
-    reason: str = ""
-    former: int | None = Field(default=None, exclude_if=is_absent)
-    """In a rollout: the version that it is compared with, or that it took the place of."""
-    throttled: int | None = Field(default=None, exclude_if=is_absent)
-    """Once it settled: how often the machine slowed itself down since the switch."""
-    variant: VariantName | None = Field(default=None, exclude_if=is_absent)
-    """The variant of the frozen part that runs; None for the reference."""
+    status: ModelStatus
+    offered: bool = Field(default=False, exclude_if=is_absent)
+    """A rollout offered the version to the device."""
+
+    @property
+    def former(self) -> int | None:
+        """In a rollout: the version that it is compared with, or that it took the place of."""
+        return self.status.previous_version if self.offered else None
 
 
 class DeviceEvaluated(EntryBody):
     """Accuracy measured on a device with the model that runs there."""
 
     kind: ClassVar[str] = "device.evaluated"
-    version: int
-    results: dict[ClassName, ClassResult]
-    provider: str
-    seconds: float
-    power_mode: str | None = Field(default=None, exclude_if=is_absent)
-    celsius: float | None = Field(default=None, exclude_if=is_absent)
-    """The hottest that the machine was when the time was taken."""
-    throttled: int | None = Field(default=None, exclude_if=is_absent)
-    """How often it slowed itself down meanwhile."""
-    bytes_up: int
-    bytes_down: int
-    losses: tuple[int, ...] = ()
-    """Summed losses of the same images at the scales of `learning.numerics.calibration`."""
-    variant: VariantName | None = Field(default=None, exclude_if=is_absent)
-    """The variant of the frozen part that was measured; None for the reference."""
+    evaluation: Evaluation
     answers: Literal["sample", "pixels"] = "sample"
     """What the model gives a class. Of pixels, results are the sizes of intersection and union of
     what is of a class and what the model took for it, the background among the classes."""

@@ -217,75 +217,80 @@ def _take_status(
     models: state.ModelsState, body: entries.DeviceModelStatus, at: EntryContext
 ) -> None:
     running = models.by_device.setdefault(at.maker, state.Running())
-    running.report(body, at.index)
-    if body.state in ("active", "settled"):
-        running.active_version = body.version
-    elif body.state == "shadowing":
+    running.report(body.status, at.index)
+    if body.status.state in ("active", "settled"):
+        running.active_version = body.status.version
+    elif body.status.state == "shadowing":
         running.active_version = body.former
 
 
 def _say_status(body: entries.DeviceModelStatus, at: EntryContext) -> str:
-    reason = f": {body.reason}" if body.reason else ""
-    said = body.state.replace("_", " ").replace("shadowing", "measured beside what runs")
-    if body.variant is not None:
-        said += f" as {body.variant}"
-    return f"On device {at.device} model {body.version} is {said}{reason}."
+    status = body.status
+    reason = f": {status.reason}" if status.reason else ""
+    said = status.state.replace("_", " ").replace("shadowing", "measured beside what runs")
+    if status.variant is not None:
+        said += f" as {status.variant}"
+    return f"On device {at.device} model {status.version} is {said}{reason}."
 
 
 def _worth_of_status(body: entries.DeviceModelStatus) -> int:
-    return logging.WARNING if body.state in ("failed", "rolled_back") else logging.INFO
+    return logging.WARNING if body.status.state in ("failed", "rolled_back") else logging.INFO
 
 
 def _evaluate(models: state.ModelsState, body: entries.DeviceEvaluated, at: EntryContext) -> None:
     running = models.by_device.setdefault(at.maker, state.Running())
-    running.evaluated_version, running.evaluated_variant = body.version, body.variant
+    evaluation = body.evaluation
+    running.evaluated_version, running.evaluated_variant = evaluation.version, evaluation.variant
     running.measured = state.DeviceMeasurement.of(body, at.index)
-    models.measure(body.version, at.maker, running.measured)
+    models.measure(evaluation.version, at.maker, running.measured)
     if body.answers == "pixels":
         return  # totals are pixels, and no temperature is fitted on these
-    model, newest = models.by_version.get(body.version), models.calibrated_version or 0
-    if not body.losses or model is None or body.version < newest:
+    model, newest = models.by_version.get(evaluation.version), models.calibrated_version or 0
+    if not evaluation.losses or model is None or evaluation.version < newest:
         return
     if model.lineage is None or model.lineage != models.lineages.current:
         return
-    if body.version > newest:
-        models.calibrated_version = body.version
+    if evaluation.version > newest:
+        models.calibrated_version = evaluation.version
         models.calibration.clear()
-    images = sum(result.total for result in body.results.values())
-    models.calibration[at.maker] = state.ReportedLosses(images, body.losses)
+    images = sum(result.total for result in evaluation.results.values())
+    models.calibration[at.maker] = state.ReportedLosses(images, evaluation.losses)
 
 
 def measured_by(body: entries.DeviceEvaluated) -> str:
     """Return the provider and what is known of the machine meanwhile."""
-    said = [body.provider]
-    if body.power_mode is not None:
-        said.append(f"power mode {body.power_mode}")
-    if body.celsius is not None:
-        said.append(f"{body.celsius:.0f} °C")
-    if body.throttled:
-        said.append(f"slowed down {count_of(body.throttled, 'time')}")
+    evaluation = body.evaluation
+    said = [evaluation.provider]
+    if evaluation.power_mode is not None:
+        said.append(f"power mode {evaluation.power_mode}")
+    if evaluation.celsius is not None:
+        said.append(f"{evaluation.celsius:.0f} °C")
+    if evaluation.throttled:
+        said.append(f"slowed down {count_of(evaluation.throttled, 'time')}")
     if len(said) > 1:
-        said.insert(1, f"{body.seconds:.1f} s")
+        said.insert(1, f"{evaluation.seconds:.1f} s")
     return ", ".join(said)
 
 
 def _say_evaluated(body: entries.DeviceEvaluated, at: EntryContext) -> str:
+    evaluation = body.evaluation
     if body.answers == "pixels":
         return _mean_iou(body, at)
-    right = sum(result.correct for result in body.results.values())
-    asked = sum(result.total for result in body.results.values())
-    variant = f", as {body.variant}" if body.variant is not None else ""
+    right = sum(result.correct for result in evaluation.results.values())
+    asked = sum(result.total for result in evaluation.results.values())
+    variant = f", as {evaluation.variant}" if evaluation.variant is not None else ""
     return (
-        f"On device {at.device} model {body.version} was right for {right} of "
+        f"On device {at.device} model {evaluation.version} was right for {right} of "
         f"{count_of(asked, 'held-out sample')} ({measured_by(body)}{variant})."
     )
 
 
 def _mean_iou(body: entries.DeviceEvaluated, at: EntryContext) -> str:
-    shares = [result.correct / result.total for result in body.results.values()]
+    evaluation = body.evaluation
+    shares = [result.correct / result.total for result in evaluation.results.values()]
     mean = 100 * sum(shares) / max(len(shares), 1)
     return (
-        f"On device {at.device} model {body.version} has a mean IoU of {mean:.1f} % on the "
+        f"On device {at.device} model {evaluation.version} has a mean IoU of {mean:.1f} % on the "
         f"pixels of held-out pictures, over {count_of(len(shares), 'class', 'classes')} with the "
         f"background ({measured_by(body)})."
     )
@@ -341,7 +346,7 @@ MODELS: LedgerTopic[state.ModelsState] = LedgerTopic(
             _take_status,
             _say_status,
             worth=_worth_of_status,
-            trouble="json_extract(body, '$.state') IN ('failed', 'rolled_back')",
+            trouble="json_extract(body, '$.status.state') IN ('failed', 'rolled_back')",
         ),
         Kind(entries.DeviceEvaluated, _evaluate, _say_evaluated),
     ),

@@ -315,17 +315,7 @@ class Models:
         """Record what became of a model on a device, once per change."""
         if status.state in ("fetching", "verified"):
             return Decision()
-        offered = self._is_offered(device, status.version)
-        body = entries.DeviceModelStatus(
-            version=status.version,
-            manifest=status.manifest,
-            state=status.state,
-            reason=status.reason,
-            former=status.previous_version if offered else None,
-            throttled=status.throttled,
-            variant=status.variant,
-        )
-        return self._became(device, body)
+        return self._became(device, status)
 
     def running(self, device: DeviceId, birth: Birth) -> Decision:
         """Record the model that a device says it runs, if its own report of it was lost."""
@@ -334,60 +324,43 @@ class Models:
             return Decision()
         if known.exported.manifest.digest != birth.active_manifest:
             return Decision()
-        body = entries.DeviceModelStatus(
+        status = ModelStatus(
             version=known.version,
             manifest=birth.active_manifest,
             state="active",
             variant=self._state.models.of(device).variant,
         )
-        return self._became(device, body)
+        return self._became(device, status)
 
     def evaluated(self, device: DeviceId, evaluation: Evaluation) -> Decision:
         """Record how well a model does on a device, once per version."""
         known = self._state.models.of(device)
-        if (known.evaluated_version, known.evaluated_variant) == (
-            evaluation.model_version,
-            evaluation.variant,
-        ):
+        measured = (known.evaluated_version, known.evaluated_variant)
+        if measured == (evaluation.version, evaluation.variant):
             return Decision()
-        model = self._state.models.by_version.get(evaluation.model_version)
+        model = self._state.models.by_version.get(evaluation.version)
         of_pixels = model is not None and model.of_pixels
         body = entries.DeviceEvaluated(
-            version=evaluation.model_version,
-            results=evaluation.results,
-            provider=evaluation.provider,
-            seconds=evaluation.seconds,
-            power_mode=evaluation.power_mode,
-            celsius=evaluation.celsius,
-            throttled=evaluation.throttled,
-            bytes_up=evaluation.bytes_up,
-            bytes_down=evaluation.bytes_down,
-            losses=evaluation.losses,
-            variant=evaluation.variant,
-            answers="pixels" if of_pixels else "sample",
+            evaluation=evaluation, answers="pixels" if of_pixels else "sample"
         )
         return record_for(device, body)
 
-    def _became(self, device: DeviceId, body: entries.DeviceModelStatus) -> Decision:
-        known = self._state.models.of(device)
-        seen = known.model_versions_seen.get(body.version)
-        same_version = known.active_version == body.version or body.state != "active"
-        says_less = body.state == "active" and seen == "settled"
+    def _became(self, device: DeviceId, status: ModelStatus) -> Decision:
+        known, version, active = self._state.models.of(device), status.version, "active"
+        seen = known.model_versions_seen.get(version)
+        same_version = known.active_version == version or status.state != active
+        says_less = status.state == active and seen == "settled"
         told = self._state.models.desired_for(device)
-        if self._is_offered(device, body.version) and told is not None:
+        offered = told is not None and told.group is not None and told.version == version
+        if offered and told is not None:
             # What it said before this offer is no answer to it.
             says_less = says_less and told.action < known.said_index
             same_version = same_version and told.action < known.said_index
-        if body.state == "active" and body.variant != known.variant:
-            return record_for(device, body)
-        if (seen == body.state or says_less) and same_version:
+        changed = status.state == active and status.variant != known.variant
+        if (seen == status.state or says_less) and same_version and not changed:
             return Decision()
+        body = entries.DeviceModelStatus(status=status, offered=offered)
         return record_for(device, body)
-
-    def _is_offered(self, device: DeviceId, version: int) -> bool:
-        """Whether a rollout offers this version to a device."""
-        told = self._state.models.desired_for(device)
-        return told is not None and told.group is not None and told.version == version
 
     def _exported(self, version: int) -> entries.ModelExported:
         model: ModelVersion | None = self._state.models.by_version.get(version)

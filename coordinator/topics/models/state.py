@@ -11,19 +11,14 @@ from typing import Literal, cast
 from fleetledger.coordinator.topics.devices.state import DevicesState
 from fleetledger.coordinator.topics.lineages.entries import Lineage
 from fleetledger.coordinator.topics.lineages.state import LineagesState
-from fleetledger.coordinator.topics.models.entries import (
-    DeviceEvaluated,
-    DeviceModelStatus,
-    ImportedFiles,
-    ModelExported,
-    ModelSolved,
-)
+from fleetledger.coordinator.topics.models import entries
 from fleetledger.coordinator.topics.models.offers import (
     GroupOffer,
     after_everybodys,
     after_offer,
     newest_offer,
 )
+from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.schemas.variants import VariantName
 
@@ -41,28 +36,28 @@ class ModelVersion:
     """A model that the fleet learned, or the operator imported; exported once it has a manifest."""
 
     version: int
-    made: ModelSolved | ImportedFiles
+    made: entries.ModelSolved | entries.ImportedFiles
     solved_index: int
     """Of the entry that made it."""
     solved_ns: int
     lineage: Lineage | None
     """The one that it is of; None where it was imported."""
-    exported: ModelExported | None = None
+    exported: entries.ModelExported | None = None
     exported_index: int | None = None
     exported_ns: int | None = None
     descends: set[DeviceId] = field(default_factory=set)
     """Devices of whose retracted answers to rounds it descends."""
 
     @property
-    def solved(self) -> ModelSolved:
+    def solved(self) -> entries.ModelSolved:
         """How the fleet learned it; asked only where it did."""
         assert self.lineage is not None, "the model was imported"
-        return cast("ModelSolved", self.made)
+        return cast("entries.ModelSolved", self.made)
 
     @property
-    def imported(self) -> ImportedFiles | None:
+    def imported(self) -> entries.ImportedFiles | None:
         """How it was imported; None where the fleet learned it."""
-        return None if self.lineage is not None else cast("ImportedFiles", self.made)
+        return None if self.lineage is not None else cast("entries.ImportedFiles", self.made)
 
     @property
     def source(self) -> str | None:
@@ -160,9 +155,9 @@ class DeviceMeasurement:
     """Of pixels: mean over the classes that have a union, the background among them."""
 
     @classmethod
-    def of(cls, body: DeviceEvaluated, index: int) -> DeviceMeasurement:
+    def of(cls, body: entries.DeviceEvaluated, index: int) -> DeviceMeasurement:
         """Return what an evaluation comes to."""
-        results = body.results.values()
+        results = body.evaluation.results.values()
         shares = [result.correct / result.total for result in results if result.total]
         return cls(
             index,
@@ -223,6 +218,15 @@ SEEN_VERSIONS = 50
 again."""
 
 
+_BECAME: Mapping[str, Literal["active", "failed", "rolled_back"]] = {
+    "active": "active",
+    "settled": "active",
+    "failed": "failed",
+    "rolled_back": "rolled_back",
+}
+"""End of a version on a device, by what the device reports; being compared is none."""
+
+
 @dataclass
 class Running:
     """What one device says of the models that it was given."""
@@ -250,16 +254,15 @@ class Running:
         """The version that the device did not keep, as it said last."""
         return None if self.model_state in {"", "active"} else self.model_version
 
-    def report(self, body: DeviceModelStatus, index: int) -> None:
+    def report(self, status: ModelStatus, index: int) -> None:
         """Take in what became of a version."""
-        self.saw(body.version, body.state)
+        self.saw(status.version, status.state)
         self.said_index = index
-        if body.state == "active":
-            self.variant = body.variant
-        if body.state != "shadowing":
-            self.model_state = "active" if body.state == "settled" else body.state
-            self.model_version, self.model_reason = body.version, body.reason
-            self.model_index = index
+        if status.state == "active":
+            self.variant = status.variant
+        if (became := _BECAME.get(status.state)) is not None:
+            self.model_state, self.model_index = became, index
+            self.model_version, self.model_reason = status.version, status.reason
 
     def saw(self, version: int, state: str) -> None:
         """Note what is said of a version."""

@@ -238,9 +238,9 @@ def apply_report(
     match body:
         case entries.ModelCompared(comparison=comparison) if comparison.rollout == rollout:
             return evidence.compare(index, device, comparison)
-        case DeviceModelStatus(state="settled"):
-            evidence.settle(index, device, body.throttled)
-        case DeviceModelStatus(state="failed" | "rolled_back"):
+        case DeviceModelStatus() if body.status.state == "settled":
+            evidence.settle(index, device, body.status.throttled)
+        case DeviceModelStatus() if body.status.state in ("failed", "rolled_back"):
             evidence.fail(index, device)
         case _:
             return False
@@ -250,7 +250,7 @@ def apply_report(
 def _take_status(rollouts: state.RolloutsState, body: DeviceModelStatus, at: EntryContext) -> None:
     """Take in what became of the candidate on a device that was offered it."""
     rollout = rollouts.active
-    if rollout is None or rollout.planned.version != body.version:
+    if rollout is None or rollout.planned.version != body.status.version:
         rollouts.review(at.maker)
         return
     member = rollout.members.get(at.maker)
@@ -261,7 +261,7 @@ def _take_status(rollouts: state.RolloutsState, body: DeviceModelStatus, at: Ent
 
 
 def _take_answer(member: state.GroupMember, body: DeviceModelStatus, at: EntryContext) -> None:
-    match body.state:
+    match body.status.state:
         case "failed" | "rolled_back":
             member.failures += 1
             member.failed_ns, member.failed_index = at.time_ns, at.index

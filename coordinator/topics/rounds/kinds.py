@@ -262,36 +262,36 @@ def _say_marked(body: entries.DescentMarked, _: EntryContext) -> str:
 
 
 def _take_answer(rounds: state.RoundsState, body: ContributionAccepted, at: EntryContext) -> None:
-    if body.round is None:
+    part, answer = body.part, body.part.round
+    if answer is None:
         return
     trained = rounds.by_device.setdefault(at.maker, state.DeviceRounds())
-    trained.answers[body.round] = state.AnsweredRound(at.index, body.payload)
-    facts = rounds.facts.get(body.round)
+    trained.answers[answer.number] = state.AnsweredRound(at.index, part.payload)
+    facts = rounds.facts.get(answer.number)
     if facts is not None:
         facts.answers += 1
-        facts.answers_bytes += body.payload_bytes
-        facts.seen.add(at.maker, None if body.answer is None else body.answer.observation)
+        facts.answers_bytes += part.payload_bytes
+        facts.seen.add(at.maker, answer.observation)
     if not body.late:
-        answer = state.RoundAnswered(at.index, body.payload, sum(body.samples.values()))
-        rounds.by_number[body.round].answers[at.maker] = answer
+        answered = state.RoundAnswered(at.index, part.payload, sum(part.samples.values()))
+        rounds.by_number[answer.number].answers[at.maker] = answered
 
 
 def _take_nothing(rounds: state.RoundsState, body: NothingReported, at: EntryContext) -> None:
-    if body.round is None:
+    number, reason = body.nothing.round, body.nothing.reason
+    if number is None:
         return
     trained = rounds.by_device.setdefault(at.maker, state.DeviceRounds())
-    trained.answers[body.round] = state.AnsweredRound(at.index, None)
-    if body.round in rounds.facts:
-        rounds.facts[body.round].seen.add(at.maker, body.observation)
-    current = rounds.by_number.get(body.round)
+    trained.answers[number] = state.AnsweredRound(at.index, None)
+    if number in rounds.facts:
+        rounds.facts[number].seen.add(at.maker, body.nothing.observation)
+    current = rounds.by_number.get(number)
     if current is None or current.closed is not None:
         return
     if at.maker in current.observers:
         current.looked.add(at.maker)
-    elif body.reason:
-        current.unable[at.maker] = sys.intern(
-            body.reason[: entries.MAX_REFUSAL]
-        )  # many say the same
+    elif reason:
+        current.unable[at.maker] = sys.intern(reason[: entries.MAX_REFUSAL])  # many say the same
     else:
         current.nothing.add(at.maker)
 

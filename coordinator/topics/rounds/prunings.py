@@ -31,7 +31,10 @@ class Prunings:
             self._weights.update(body["digests"])
         elif entry.kind == AnswersPruned.kind:
             self._rounds.add(body["number"])
-        answers = body.get("round") if entry.kind == ContributionAccepted.kind else None
+        if not missing:
+            return
+        answer = body["part"]["round"] if entry.kind == ContributionAccepted.kind else None
+        answers = None if answer is None else answer["number"]
         for digest in missing:
             self._missing.setdefault(digest, answers)
 

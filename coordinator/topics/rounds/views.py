@@ -91,7 +91,8 @@ def stopped_in(ledger: LedgerReader) -> tuple[int, str] | None:
 def declined(ledger: LedgerReader) -> list[DeclinedRow]:
     """Return who gave no answer to rounds and said why, oldest first."""
     return [
-        DeclinedRow(one.body["round"], str(one.device), one.body["reason"])
+        DeclinedRow(nothing["round"], str(one.device), nothing["reason"])
         for one in ledger.find(NothingReported)
-        if one.body["round"] is not None and one.body["reason"]
+        for nothing in [one.body["nothing"]]
+        if nothing["round"] is not None and nothing["reason"]
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -28,7 +28,7 @@ from fleetledger.coordinator.topics.stages.state import (
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.reports import Uncertainty
+from fleetledger.schemas.reports import Transition
 from fleetledger.schemas.values import ClassName, Digest
 
 _MAX_NAMED = 1000
@@ -96,12 +96,7 @@ class TransitionReported(EntryBody):
     """A device saw something new: class folders, or images that its model is unsure about."""
 
     kind: ClassVar[str] = "transition.reported"
-    stage: int
-    number: int
-    why: Literal["entropy", "class name"]
-    classes: dict[ClassName, int]
-    """Class folders that the registry lacked, with their number of images."""
-    uncertainty: Uncertainty | None = None
+    transition: Transition
 
     @property
     def content(self) -> Digest:
@@ -110,26 +105,26 @@ class TransitionReported(EntryBody):
 
 
 def _report(stages: StagesState, body: TransitionReported, at: EntryContext) -> None:
-    reports = stages.reports.setdefault(at.maker, Reports())
-    key = PartKey(stage=body.stage, part=body.number)
+    transition, reports = body.transition, stages.reports.setdefault(at.maker, Reports())
+    key = PartKey(stage=transition.stage, part=transition.number)
     # Reports of earlier stages are refused, so that no repeat of them has to be known.
-    kept = {k: said for k, said in reports.transitions.items() if k.stage >= body.stage - 1}
+    kept = {k: said for k, said in reports.transitions.items() if k.stage >= transition.stage - 1}
     reports.transitions = kept
     reports.transitions[key] = Reported(at.index, body.content)
-    for name, images in body.classes.items():
+    for name, images in transition.classes.items():
         if name in reports.named or len(reports.named) < _MAX_NAMED:
             reports.named[name] = images
-    if body.uncertainty is not None:
-        reports.doubts = DoubtsReported(at.time_ns, body.uncertainty.within_seconds)
+    if transition.uncertainty is not None:
+        reports.doubts = DoubtsReported(at.time_ns, transition.uncertainty.within_seconds)
     stages.last_report_ns = at.time_ns
 
 
 def _say_reported(body: TransitionReported, at: EntryContext) -> str:
-    if body.why == "class name":
-        return f"Device {at.device} has samples of new classes: {names_of(tuple(body.classes))}."
-    seen = body.uncertainty
+    seen, names = body.transition.uncertainty, names_of(tuple(body.transition.classes))
+    if body.transition.why == "class name":
+        return f"Device {at.device} has samples of new classes: {names}."
     assert seen is not None
-    classes = f" It also has folders for {names_of(tuple(body.classes))}." if body.classes else ""
+    classes = f" It also has folders for {names}." if body.transition.classes else ""
     return (
         f"Device {at.device} is less sure of new samples than before: {seen.value:.3f} over "
         f"{seen.images} of them under model {seen.model_version}, {seen.baseline:.3f} so far."

@@ -55,14 +55,16 @@ def reports_in(ledger: LedgerReader) -> list[ReportRow]:
         if entry.device not in state.devices.retired
     ]
     return [
-        ReportRow(str(entry.device), _report(body), tuple(sorted(body.classes)), entry.index)
+        ReportRow(
+            str(entry.device), _report(body), tuple(sorted(body.transition.classes)), entry.index
+        )
         for entry, body in found
     ]
 
 
 def _report(body: TransitionReported) -> str:
-    seen = body.uncertainty
-    if body.why == "class name" or seen is None:
+    seen = body.transition.uncertainty
+    if body.transition.why == "class name" or seen is None:
         return "new class folders"
     return (
         f"unsure about {count_of(seen.images, 'image')}: {seen.value:.3f}, "

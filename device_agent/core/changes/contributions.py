@@ -14,8 +14,8 @@ from fleetledger.device_agent.core.log_words import (
     warning,
 )
 from fleetledger.device_agent.core.records import (
-    ContributionShard,
     CountedImage,
+    GivenPart,
     OutboxKey,
     OutboxMessage,
     PartState,
@@ -42,9 +42,7 @@ class PartWritten(Durable):
         counted = draft.counted[body.lineage]
         counted.update((digest, CountedImage(body.key, name)) for digest, name in self.images)
         draft.measured -= {digest for digest, _ in self.images}
-        draft.parts[body.key] = ContributionShard(
-            body.revision, "waiting", body.lineage, body.payload
-        )
+        draft.parts[body.key] = GivenPart(body.revision, "waiting", body.lineage, body.payload)
         draft.post(
             OutboxKey("contribution", body.key), OutboxMessage(body.revision, body), self.attached
         )
@@ -66,7 +64,7 @@ class PartWithdrawn(Durable):
         _release_images(draft, self.key)
         known = draft.parts.get(self.key)
         lineage = known.lineage if known is not None else None
-        draft.parts[self.key] = ContributionShard(self.revision, "withdrawn", lineage, None)
+        draft.parts[self.key] = GivenPart(self.revision, "withdrawn", lineage, None)
         draft.take_out(OutboxKey("contribution", self.key))
         body = Withdrawal(key=self.key, revision=self.revision, reason=self.reason)
         draft.post(OutboxKey("withdrawal", self.key), OutboxMessage(self.revision, body))

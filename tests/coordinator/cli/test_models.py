@@ -28,7 +28,7 @@ from tests.schemas import signing
 
 def measured(version: int, correct: int) -> Evaluation:
     return Evaluation(
-        model_version=version,
+        version=version,
         manifest=exported(version).manifest.digest,
         results={names("cat")[0]: ClassResult(correct=correct, total=40)},
         provider="CPUExecutionProvider",

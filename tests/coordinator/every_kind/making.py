@@ -285,7 +285,7 @@ def models(story: Story) -> None:
     story.say(
         "dev-1",
         Evaluation(
-            model_version=version,
+            version=version,
             manifest=manifest,
             results=results,
             provider="CPUExecutionProvider",

@@ -247,7 +247,7 @@ def test_answers_of_a_round_are_deleted_by_one_entry() -> None:
     answers = {1: Digest.of(b"one"), 2: Digest.of(b"two")}
     prunings = Prunings()
     for number, payload in answers.items():
-        body = {"round": number, "payload": payload}
+        body = {"part": {"round": {"number": number}, "payload": payload}}
         entry = Entry(number, 0, ContributionAccepted.kind, "test", None, body, (payload,))
         prunings.apply(entry, [payload])
     assert prunings.unexplained() == answers[1]

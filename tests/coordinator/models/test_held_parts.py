@@ -21,7 +21,7 @@ from fleetledger.coordinator.topics.contributions.entries import (
     ContributionWithdrawn,
 )
 from fleetledger.coordinator.topics.contributions.state import CountedParts
-from fleetledger.schemas.contributions import PartKey, held_digest
+from fleetledger.schemas.contributions import Part, PartKey, Withdrawal, held_digest
 from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
 
 LINEAGES = (Digest.of(b"one"), Digest.of(b"two"))
@@ -56,21 +56,22 @@ def history(seed: int) -> list[EntryDraft]:
             out.discard(former)
         if former is not None and draw < 0.3:
             assert key is not None
-            body = ContributionWithdrawn(
-                key=key, revision=revision + 1, reason="gone", replaces=former
-            )
+            withdrawal = Withdrawal(key=key, revision=revision + 1, reason="gone")
+            body = ContributionWithdrawn(withdrawal=withdrawal, replaces=former)
         else:
             key = key or PartKey(stage=1 + chosen.randrange(3), part=index)
             held[index] = device, key, revision + 1
             body = ContributionAccepted(
-                key=key,
-                revision=revision + 1,
-                payload_kind="statistics",
-                payload=Digest.of(str(chosen.randrange(100)).encode()),
-                payload_bytes=1,
-                samples={ClassName(f"class {chosen.randrange(5)}"): 1 + chosen.randrange(9)},
-                method="stsa",
-                lineage=chosen.choice(LINEAGES),
+                part=Part(
+                    key=key,
+                    revision=revision + 1,
+                    payload_kind="statistics",
+                    payload=Digest.of(str(chosen.randrange(100)).encode()),
+                    payload_bytes=1,
+                    samples={ClassName(f"class {chosen.randrange(5)}"): 1 + chosen.randrange(9)},
+                    method="stsa",
+                    lineage=chosen.choice(LINEAGES),
+                ),
                 replaces=former,
                 installation=chosen.choice((None, *INSTALLATIONS)),
             )

@@ -54,7 +54,7 @@ def solved(home: Path) -> dict[int, ModelSolved]:
 
 def payload(home: Path, index: int) -> Digest:
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
-        return ContributionAccepted.model_validate(ledger.entry(index).body).payload
+        return ContributionAccepted.model_validate(ledger.entry(index).body).part.payload
 
 
 def everything(home: Path) -> dict[Path, bytes]:
@@ -112,7 +112,7 @@ def inputs(home: Path, model: ModelSolved) -> list[int]:
             if entry.body.get("replaces") is not None:
                 given.pop(entry.body["replaces"], None)
             if entry.kind == ContributionAccepted.kind:
-                given[entry.index] = entry.body["lineage"]
+                given[entry.index] = entry.body["part"]["lineage"]
     found = [index for index, lineage in given.items() if lineage == model.lineage]
     assert len(found) == model.contributions
     return found

@@ -83,7 +83,7 @@ def test_answers_that_retention_deleted_are_named(
     code, out = replay(tmp_path, "--all")
     assert code == 0
     assert "round 1, phase train\tcannot be made again\tdeleted by retention: blob " in out
-    assert f"blob {answer.payload} (contribution of entry " in out
+    assert f"blob {answer.part.payload} (contribution of entry " in out
     assert "model 1\tequal\tweights of entry " in out, "its weights are there"
     assert "4 cannot be made again, 1 equal" in out
     desk.close()

@@ -32,7 +32,7 @@ from fleetledger.coordinator.topics.contributions.entries import (
     PartBounds,
 )
 from fleetledger.coordinator.topics.contributions.state import CountedParts
-from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.contributions import Part, PartKey, Withdrawal
 from fleetledger.schemas.values import BootId, DeviceId, Digest
 from tests.coordinator.core.harness import (
     BACKBONE,
@@ -97,14 +97,16 @@ class GivenHistory:
 
     def accept(self, device: str, key: PartKey, replaces: int | None = None) -> None:
         body = ContributionAccepted(
-            key=key,
-            revision=self.bench.core.state.size,
-            payload_kind="statistics",
-            payload=Digest.of(str(self.bench.core.state.size).encode()),
-            payload_bytes=self.chosen.randrange(1, 99),
-            samples={name: self.chosen.randrange(1, 9) for name in (CAT, DOG)},
-            method="stsa",
-            lineage=BACKBONE.frozen.digest,
+            part=Part(
+                key=key,
+                revision=self.bench.core.state.size,
+                payload_kind="statistics",
+                payload=Digest.of(str(self.bench.core.state.size).encode()),
+                payload_bytes=self.chosen.randrange(1, 99),
+                samples={name: self.chosen.randrange(1, 9) for name in (CAT, DOG)},
+                method="stsa",
+                lineage=BACKBONE.frozen.digest,
+            ),
             replaces=replaces,
             installation=self.chosen.choice(INSTALLATIONS),
         )
@@ -124,9 +126,8 @@ class GivenHistory:
             self.accept(device, key, part)
         elif draw < 0.6:
             self.ends[part] = ("withdrawn", now)
-            self.say(
-                ContributionWithdrawn(key=key, revision=now, reason="gone", replaces=part), device
-            )
+            withdrawal = Withdrawal(key=key, revision=now, reason="gone")
+            self.say(ContributionWithdrawn(withdrawal=withdrawal, replaces=part), device)
         elif draw < 0.65:
             self.ends[part] = ("retracted", now)
             said = {"device": device, "key": key, "revision": now, "payload": item.payload}

@@ -73,7 +73,7 @@ def two_stages() -> Bench:
 
 def evaluation(version: int, **results: tuple[int, int]) -> Message:
     return Evaluation(
-        model_version=version,
+        version=version,
         manifest=exported(version).manifest.digest,
         results={
             names(name)[0]: ClassResult(correct=right, total=total)

@@ -33,7 +33,7 @@ def evaluate(bench: Bench, device: str, version: int, **shares: tuple[int, int])
         for name, (correct, total) in shares.items()
     }
     evaluation = Evaluation(
-        model_version=version,
+        version=version,
         manifest=manifest,
         results=results,
         provider="CPUExecutionProvider",

@@ -17,6 +17,7 @@ from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
 from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
 from fleetledger.coordinator.topics.rounds.commands import ResumeRounds
 from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened
+from fleetledger.schemas.contributions import Nothing
 from fleetledger.schemas.proxy import Scored
 from fleetledger.schemas.rounds import Observation, RoundAnswer
 from fleetledger.schemas.values import BootId, DeviceId
@@ -60,7 +61,7 @@ def test_a_story_can_be_read() -> None:
 def test_what_devices_saw_that_looked_is_said() -> None:
     begins = Observation(entropy=1.25, images=40, transition=True)
     calm = Observation(entropy=0.5, images=30, transition=False)
-    looked = NothingReported(stage=1, round=3, observation=begins)
+    looked = NothingReported(nothing=Nothing(stage=1, round=3, observation=begins))
     assert said(looked, device="dev-1") == (
         "Device dev-1 trained on nothing in round 3 and looked at its images with the fleet's "
         "network: mean entropy 1.250 nats over 40 images, and takes them for a new task."

@@ -62,7 +62,7 @@ def story() -> Bench:
     manifest = exported(1).manifest.digest
     bench.message("dev-1", ModelStatus(version=1, manifest=manifest, state="active"))
     evaluation = Evaluation(
-        model_version=1,
+        version=1,
         manifest=manifest,
         results={names("cat")[0]: ClassResult(correct=3, total=4)},
         provider="CPUExecutionProvider",

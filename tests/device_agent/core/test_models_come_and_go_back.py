@@ -59,7 +59,7 @@ def install(agent: Driven, action: int, version: int) -> None:
 
 def evaluation(version: int) -> Evaluation:
     return Evaluation(
-        model_version=version,
+        version=version,
         manifest=making.digest(f"manifest {version}"),
         results={},
         provider="CPUExecutionProvider",

@@ -61,18 +61,7 @@ def message(agent: Driven) -> Contribution:
 
 def accept(ledger: Ledger, body: Contribution, device: DeviceId = DEVICE, **changed: object) -> int:
     """Write the entry that a coordinator writes of a contribution; return its index."""
-    values = {
-        "key": body.key,
-        "revision": body.revision,
-        "payload_kind": body.payload_kind,
-        "payload": body.payload,
-        "payload_bytes": body.payload_bytes,
-        "samples": dict(body.samples),
-        "method": body.method,
-        "lineage": body.lineage,
-        "replaces": None,
-    }
-    entry = ContributionAccepted.model_validate(values | changed)
+    entry = ContributionAccepted(part=body.part.model_copy(update=changed))
     draft = EntryDraft(entry.kind, device, entry.model_dump(mode="json"), device)
     return ledger.append([draft])[0].index
 

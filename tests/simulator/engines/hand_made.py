@@ -22,11 +22,11 @@ from fleetledger.coordinator.topics.models.entries import (
     ModelSolved,
 )
 from fleetledger.coordinator.topics.stages.entries import StageClosed, StageOpened
-from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.models import Parity, Preprocessing
+from fleetledger.schemas.contributions import Part, PartKey
+from fleetledger.schemas.models import ModelStatus, Parity, Preprocessing
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.presence import Capabilities
-from fleetledger.schemas.reports import ClassResult
+from fleetledger.schemas.reports import ClassResult, Evaluation
 from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
 
 LINEAGE = Digest.of(b"frozen")
@@ -111,14 +111,16 @@ class HandMadeLedger:
         counts = dict.fromkeys(classes_of(stage), IMAGES)
         return self.add(
             ContributionAccepted(
-                key=PartKey(stage=stage, part=len(self.recorded)),
-                revision=0,
-                payload_kind="statistics",
-                payload=Digest.of(str(len(self.recorded)).encode()),
-                payload_bytes=1000 * stage,
-                samples=counts if samples is None else samples,
-                method="stsa",
-                lineage=LINEAGE,
+                part=Part(
+                    key=PartKey(stage=stage, part=len(self.recorded)),
+                    revision=0,
+                    payload_kind="statistics",
+                    payload=Digest.of(str(len(self.recorded)).encode()),
+                    payload_bytes=1000 * stage,
+                    samples=counts if samples is None else samples,
+                    method="stsa",
+                    lineage=LINEAGE,
+                ),
             ),
             device,
         )
@@ -155,7 +157,9 @@ class HandMadeLedger:
     def report(self, version: int, device: DeviceId, state: str = "active") -> None:
         self.add(
             DeviceModelStatus(
-                version=version, manifest=Digest.of(b"m"), state=state, reason="because"
+                status=ModelStatus(
+                    version=version, manifest=Digest.of(b"m"), state=state, reason="because"
+                )
             ),
             device,
         )
@@ -170,12 +174,15 @@ class HandMadeLedger:
         }
         self.add(
             DeviceEvaluated(
-                version=version,
-                results=results,
-                provider="CPUExecutionProvider",
-                seconds=0.1,
-                bytes_up=10_000 * stage,
-                bytes_down=1_000 * stage,
+                evaluation=Evaluation(
+                    version=version,
+                    manifest=Digest.of(b"m"),
+                    results=results,
+                    provider="CPUExecutionProvider",
+                    seconds=0.1,
+                    bytes_up=10_000 * stage,
+                    bytes_down=1_000 * stage,
+                )
             ),
             device,
         )

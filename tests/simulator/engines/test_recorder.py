@@ -14,7 +14,8 @@ from fleetledger.coordinator.topics.contributions.entries import (
 )
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened
 from fleetledger.coordinator.topics.stages.entries import TransitionReported
-from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.contributions import Nothing, Part, PartKey, Withdrawal
+from fleetledger.schemas.reports import Transition
 from fleetledger.schemas.rounds import TRAIN, Observation, RoundAnswer
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.recorder import Recorder, StageMeasures, Usage
@@ -68,8 +69,9 @@ def counted(made: Recorder, ledger: HandMadeLedger, number: int) -> list[int]:
 def revise(ledger: HandMadeLedger, index: int, device: DeviceId, samples: int) -> int:
     before, _, _ = ledger.recorded[index]
     assert isinstance(before, ContributionAccepted)
-    changes = {"revision": before.revision + 1, "replaces": index, "samples": {ANT: samples}}
-    return ledger.add(before.model_copy(update=changes), device)
+    changes = {"revision": before.part.revision + 1, "samples": {ANT: samples}}
+    part = before.part.model_copy(update=changes)
+    return ledger.add(before.model_copy(update={"part": part, "replaces": index}), device)
 
 
 def answer(
@@ -83,17 +85,18 @@ def answer(
     told = RoundAnswer(number=stage, samples=samples, steps=1, seconds=1.0, stored_samples=kept)
     ledger.add(
         ContributionAccepted(
-            key=PartKey(stage=stage, part=len(ledger.recorded)),
-            revision=0,
-            payload_kind=kind,
-            payload=Digest.of(b"weights"),
-            payload_bytes=100,
-            samples={ANT: samples},
-            method="rounds",
-            lineage=LINEAGE,
-            round=stage,
+            part=Part(
+                key=PartKey(stage=stage, part=stage),
+                revision=0,
+                payload_kind=kind,
+                payload=Digest.of(b"weights"),
+                payload_bytes=100,
+                samples={ANT: samples},
+                method="rounds",
+                lineage=LINEAGE,
+                round=told,
+            ),
             late=True,
-            answer=told,
         ),
         device,
     )
@@ -105,15 +108,16 @@ def learn_by_reports(ledger: HandMadeLedger) -> None:
     contribute(ledger, 1, FIRST, {ANT: 2})
     contribute(ledger, 1, SECOND, {ANT: 1})
     end_stage(ledger, 1)
-    told = TransitionReported(stage=1, number=0, why="class name", classes={BEE: 2, CAT: 1})
-    ledger.add(told, FIRST)
-    ledger.add(told.model_copy(update={"number": 1}), SECOND)
+    told = Transition(stage=1, number=0, why="class name", classes={BEE: 2, CAT: 1})
+    ledger.add(TransitionReported(transition=told), FIRST)
+    second = told.model_copy(update={"number": 1})
+    ledger.add(TransitionReported(transition=second), SECOND)
     open_stage(ledger, 2, BEE)
     contribute(ledger, 2, FIRST, {BEE: 2})
     ledger.close(2)
     open_stage(ledger, 3, CAT)
     contribute(ledger, 3, FIRST, {CAT: 1})
-    ledger.add(NothingReported(stage=3), SECOND)
+    ledger.add(NothingReported(nothing=Nothing(stage=3)), SECOND)
     ledger.close(3)
     ledger.solve(2)
     ledger.desire(2)
@@ -196,7 +200,8 @@ def test_parts_that_are_revised_or_taken_out_count_by_what_the_model_gained(ledg
     grown = revise(ledger, contribute(ledger, 1, FIRST, {ANT: 5}), FIRST, 8)
     index = contribute(ledger, 1, SECOND, {ANT: 4})
     key = PartKey(stage=1, part=index)
-    ledger.add(ContributionWithdrawn(key=key, revision=1, reason="moved", replaces=index), SECOND)
+    withdrawal = Withdrawal(key=key, revision=1, reason="moved")
+    ledger.add(ContributionWithdrawn(withdrawal=withdrawal, replaces=index), SECOND)
     end_stage(ledger, 1)
     assert counted(made, ledger, 1) == [8, 0]
     open_stage(ledger, 2, BEE)
@@ -256,7 +261,9 @@ def open_round(ledger: HandMadeLedger, number: int, stage: int, phase: str = TRA
 
 def look(ledger: HandMadeLedger, number: int | None, stage: int, device: DeviceId) -> None:
     seen = Observation(entropy=0.5, images=7, transition=number == 2)
-    ledger.add(NothingReported(stage=stage, round=number, observation=seen), device)
+    ledger.add(
+        NothingReported(nothing=Nothing(stage=stage, round=number, observation=seen)), device
+    )
 
 
 def looks(made: Recorder, ledger: HandMadeLedger, number: int) -> list[tuple[int, str, bool]]:
@@ -273,7 +280,7 @@ def test_looks_of_a_stage_are_told_by_its_rounds_of_training_and_by_device(ledge
         look(ledger, number, 1, SECOND)
         look(ledger, number, 1, FIRST)
     look(ledger, None, 1, FIRST)
-    ledger.add(NothingReported(stage=1, round=3), SECOND)
+    ledger.add(NothingReported(nothing=Nothing(stage=1, round=3)), SECOND)
     end_stage(ledger, 1)
     open_stage(ledger, 2, BEE)
     look(ledger, 3, 1, FIRST)  # late, to a round of the stage before

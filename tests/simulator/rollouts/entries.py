@@ -42,9 +42,8 @@ def opened(group: int, mode: Mode, devices: int) -> GroupOpened:
 
 def runs(version: int, state: str = "active") -> DeviceModelStatus:
     manifest = Digest.of(b"%d" % version)
-    return DeviceModelStatus.model_validate(
-        {"version": version, "manifest": manifest, "state": state}
-    )
+    status = {"version": version, "manifest": manifest, "state": state}
+    return DeviceModelStatus.model_validate({"status": status})
 
 
 def lost() -> RolloutMeasured:

@@ -49,7 +49,8 @@ def test_a_round_is_one_record_with_the_accuracy_after_its_last_phase(full: Lear
     assert [item.number for item in rounds] == [1, 2]
     assert [item.client_drift for item in rounds] == [averaged[n].client_drift for n in (2, 4)]
     accepted = full.bodies(ContributionAccepted)
-    trained = [body.answer for body in accepted if body.round == 2]
+    answers = [body.part.round for body in accepted]
+    trained = [answer for answer in answers if answer is not None and answer.number == 2]
     samples = sum(answer.samples for answer in trained)
     loss = sum(answer.loss * answer.samples for answer in trained) / samples
     assert rounds[0].loss == pytest.approx(loss)
@@ -60,13 +61,13 @@ def test_a_round_is_one_record_with_the_accuracy_after_its_last_phase(full: Lear
 def test_the_record_says_what_each_device_shared_and_sent_by_kind(full: Learned) -> None:
     for name, device in full.records[1].devices.items():
         own = [
-            body
+            body.part
             for entry, body in full.ledger
             if isinstance(body, ContributionAccepted) and entry.device == name
         ]
         assert device.shared_images == 2 * 2  # of two new classes
         for kind in ("images", "logits", "weights"):
-            sent = [body.payload_bytes for body in own if body.payload_kind == kind]
+            sent = [part.payload_bytes for part in own if part.payload_kind == kind]
             assert device.sent[kind] == sum(sent) > 0
         assert sum(device.sent.values()) < device.bytes_up
         assert sum(device.received.values()) < device.bytes_down
@@ -91,7 +92,7 @@ def test_nothing_is_shared_where_the_images_are_made_by_both_sides(tmp_path: Pat
     what = prepared(distilling(devices={"policy": {}}, method={"settings": settings}))
     learned = learn(InProcessEngine, what, tmp_path)
     assert learned.records[1].devices[DeviceId("device-1")].shared_images == 0
-    kinds = {body.payload_kind for body in learned.bodies(ContributionAccepted)}
+    kinds = {body.part.payload_kind for body in learned.bodies(ContributionAccepted)}
     assert kinds == {"logits", "weights"}
 
 

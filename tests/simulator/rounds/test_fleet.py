@@ -55,7 +55,7 @@ def test_a_round_has_the_steps_of_its_answers_and_their_loss_weighted_by_samples
     partition = {"rule": "dirichlet", "beta": 0.3, "least_images": 2}
     what = prepared(small(devices={"count": 3, "partition": partition}, rounds={"per_stage": 1}))
     (record, *_), ledger = learn(what, tmp_path)
-    told = [b.answer for b in ledger if isinstance(b, ContributionAccepted)][:3]
+    told = [b.part.round for b in ledger if isinstance(b, ContributionAccepted)][:3]
     samples = [answer.samples for answer in told if answer is not None]
     losses = [answer.loss for answer in told if answer is not None]
     assert len(set(samples)) > 1

@@ -40,10 +40,12 @@ def test_looks_of_the_device_that_does_not_train_are_a_phase_of_their_own(ran: R
 def test_a_look_is_what_the_ledger_has_of_it(ran: Ran) -> None:
     records, ledger = ran
     told = [
-        body.observation if isinstance(body, NothingReported) else body.answer.observation
+        body.nothing.observation
+        if isinstance(body, NothingReported)
+        else body.part.round.observation
         for body in ledger
         if isinstance(body, NothingReported)
-        or (isinstance(body, ContributionAccepted) and body.answer is not None)
+        or (isinstance(body, ContributionAccepted) and body.part.round is not None)
     ]
     looks = [look for record in records for look in record.novelty_checks]
     assert sorted((look.entropy, look.images, look.transition) for look in looks) == sorted(
@@ -56,9 +58,9 @@ def test_a_look_is_what_the_ledger_has_of_it(ran: Ran) -> None:
 def test_the_proxy_is_sent_at_least_the_gradients_and_the_models_it_scores(ran: Ran) -> None:
     records, ledger = ran
     weights = [
-        body.payload_bytes
+        body.part.payload_bytes
         for body in ledger
-        if isinstance(body, ContributionAccepted) and body.answer is not None
+        if isinstance(body, ContributionAccepted) and body.part.round is not None
     ]
     found = [record.proxy for record in records if record.proxy is not None]
     assert len(found) == len(records)

@@ -48,7 +48,7 @@ def test_the_second_task_distils_from_the_model_that_the_proxy_chose(
 def test_devices_that_are_not_asked_to_train_look(ledger: list[EntryBody]) -> None:
     rounds = [body for body in ledger if isinstance(body, RoundOpened)]
     assert [len(opened.observers) for opened in rounds] == [1, 1, 1, 1]
-    nothing = [body for body in ledger if isinstance(body, NothingReported)]
+    nothing = [body.nothing for body in ledger if isinstance(body, NothingReported)]
     looks = [body.observation for body in nothing if body.observation is not None]
     assert len(looks) == len(rounds)
     assert all(look.images > 0 for look in looks)

@@ -24,6 +24,7 @@ from fleetledger.coordinator.topics.rollouts.evidence import Evidence
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope
 from fleetledger.coordinator.topics.rollouts.verdict import judge
+from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.rollouts import (
     WHOLE,
     EntropyCounts,
@@ -149,7 +150,7 @@ class Tale:
         """Have a device say what became of model 12."""
         values = {"version": 12, "manifest": Digest.of(b"12"), "state": state, "reason": reason}
         throttled = {"throttled": 0} if state == "settled" else {}
-        body = DeviceModelStatus.model_validate(values | throttled)
+        body = DeviceModelStatus.model_validate({"status": values | throttled})
         index = self.say(body, device)
         if state == "settled":
             self.evidence.settle(index, device, 0)
@@ -158,8 +159,8 @@ class Tale:
 
     def runs_again(self, device: DeviceId) -> None:
         """Have a device say that it is back at model 11."""
-        body = DeviceModelStatus(version=11, manifest=Digest.of(b"11"), state="active")
-        self.say(body, device)
+        status = ModelStatus(version=11, manifest=Digest.of(b"11"), state="active")
+        self.say(DeviceModelStatus(status=status), device)
 
     def measured(self, group: int, mode: Mode) -> Outcome:
         """Write the verdict on what came so far; return it."""

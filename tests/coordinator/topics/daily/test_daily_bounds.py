@@ -163,14 +163,14 @@ def test_what_is_said_of_models_that_there_are_not_is_not_recorded() -> None:
     size = made.core.state.size
     strange = Digest.of(b"strange")
     evaluation = Evaluation(
-        model_version=7, manifest=strange, results={}, provider="cpu", seconds=1, bytes_up=0,
+        version=7, manifest=strange, results={}, provider="cpu", seconds=1, bytes_up=0,
         bytes_down=0,
     )  # fmt: skip
     status = ModelStatus(version=7, manifest=strange, state="active")
     for body in (
         evaluation,
         status,
-        evaluation.model_copy(update={"model_version": 1}),
+        evaluation.model_copy(update={"version": 1}),
         status.model_copy(update={"version": 1}),
     ):
         (told,) = made.message("dev-1", body)

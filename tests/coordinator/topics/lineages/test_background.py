@@ -111,7 +111,7 @@ def evaluated(network: NetworkImported) -> RoundBench:
     assert export.lineage.segments == network.segments  # type: ignore[union-attr]
     bench.handle(HeadExported(exported(export.solved.version)))
     evaluation = Evaluation(
-        model_version=1,
+        version=1,
         manifest=exported(1).manifest.digest,
         results={
             names("background")[0]: ClassResult(correct=90, total=100),

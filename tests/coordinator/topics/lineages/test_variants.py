@@ -108,7 +108,7 @@ def test_which_variant_runs_is_recorded_once_for_each_change() -> None:
     next_model(bench)
     for variant in ("int8", "int8", None, "int8"):
         bench.message("dev-1", status(variant))  # type: ignore[arg-type] - one of the names
-    said = [body.variant for body in bodies(bench, DeviceModelStatus)]
+    said = [body.status.variant for body in bodies(bench, DeviceModelStatus)]
     assert said == ["int8", None, "int8"]
     birth = Birth(
         installation=BootId("0123456789abcdef"),
@@ -128,7 +128,7 @@ def test_an_evaluation_says_which_variant_was_measured() -> None:
     for variant in ("int8", "int8", None):
         evaluation = Evaluation.model_validate(
             {
-                "model_version": 2,
+                "version": 2,
                 "manifest": MANIFEST,
                 "results": {ClassName("cat"): ClassResult(correct=3, total=4)},
                 "provider": "CPUExecutionProvider",
@@ -139,4 +139,4 @@ def test_an_evaluation_says_which_variant_was_measured() -> None:
             }
         )
         bench.message("dev-1", evaluation)
-    assert [body.variant for body in bodies(bench, DeviceEvaluated)] == ["int8", None]
+    assert [body.evaluation.variant for body in bodies(bench, DeviceEvaluated)] == ["int8", None]

@@ -16,6 +16,7 @@ from fleetledger.coordinator.core.work import (
 from fleetledger.coordinator.topics.classes.commands import MergeClasses
 from fleetledger.coordinator.topics.contributions.commands import RetractContributions
 from fleetledger.coordinator.topics.models.commands import GoBack, HoldModels, PushModel
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, DeviceModelStatus
 from fleetledger.coordinator.topics.models.kinds import measured_by, not_solved
 from fleetledger.coordinator.topics.models.state import SEEN_VERSIONS, Running
 from fleetledger.coordinator.topics.stages.commands import OpenStage
@@ -263,7 +264,8 @@ def test_what_became_of_a_model_is_recorded_once_per_change() -> None:
     bench = with_model()
     for state in ("fetching", "active", "active", "rolled_back", "active"):
         bench.message("dev-1", status(bench, 1, state))
-    kinds = [body.state for body, *_ in bench.entries if body.kind == "device.model_status"]  # type: ignore[attr-defined]
+    bodies = [body for body, *_ in bench.entries if isinstance(body, DeviceModelStatus)]
+    kinds = [body.status.state for body in bodies]
     assert kinds == ["active", "rolled_back", "active"]
     assert bench.core.state.models.of(DeviceId("dev-1")).active_version == 1
 
@@ -314,7 +316,7 @@ def test_a_retained_birth_says_nothing_new_about_the_model() -> None:
 def test_an_evaluation_tells_how_the_machine_was_where_the_device_knows() -> None:
     bench = with_model()
     told = {
-        "model_version": 1,
+        "version": 1,
         "manifest": exported(1).manifest.digest,
         "results": {names("cat")[0]: ClassResult(correct=1, total=2)},
         "provider": "CUDAExecutionProvider",
@@ -325,17 +327,19 @@ def test_an_evaluation_tells_how_the_machine_was_where_the_device_knows() -> Non
     warm = {"power_mode": "15W", "celsius": 61.5, "throttled": 2}
     bench.message("dev-1", Evaluation(**told))
     bench.message("dev-2", Evaluation(**told, **warm))
-    without, known = (body for body, *_ in bench.entries if body.kind == "device.evaluated")
+    without, known = (body for body, *_ in bench.entries if isinstance(body, DeviceEvaluated))
     assert measured_by(without) == "CUDAExecutionProvider"
     said = "CUDAExecutionProvider, 12.3 s, power mode 15W, 62 °C, slowed down 2 times"
     assert measured_by(known) == said
-    assert not warm.keys() & without.model_dump().keys(), "older ledgers have the same bytes"
+    assert not warm.keys() & without.evaluation.model_dump().keys(), (
+        "older ledgers have the same bytes"
+    )
 
 
 def test_an_evaluation_is_recorded_once_per_version() -> None:
     bench = with_model()
     evaluation = Evaluation(
-        model_version=1,
+        version=1,
         manifest=exported(1).manifest.digest,
         results={names("cat")[0]: ClassResult(correct=1, total=2)},
         provider="CPUExecutionProvider",

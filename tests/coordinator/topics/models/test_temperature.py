@@ -21,7 +21,7 @@ def bowl(best: int, depth: int = 1 << 20) -> tuple[int, ...]:
 
 def evaluation(losses: tuple[int, ...], version: int = 1, images: int = 60) -> Evaluation:
     return Evaluation(
-        model_version=version,
+        version=version,
         manifest=exported(version).manifest.digest,
         results={ClassName("cat"): ClassResult(correct=1, total=images)},
         provider="CPUExecutionProvider",

@@ -25,9 +25,8 @@ LIMITS = GatePlan()
 
 
 def status(state: str, throttled: int | None = None) -> DeviceModelStatus:
-    return DeviceModelStatus.model_validate(
-        {"version": 2, "manifest": CANDIDATE, "state": state, "throttled": throttled}
-    )
+    said = {"version": 2, "manifest": CANDIDATE, "state": state, "throttled": throttled}
+    return DeviceModelStatus.model_validate({"status": said})
 
 
 def stored() -> list[StoredReport]:
@@ -53,8 +52,8 @@ def recorded() -> RolloutMeasured:
         assert report.device is not None
         if isinstance(report.body, ModelCompared):
             evidence.compare(report.index, report.device, report.body.comparison)
-        elif isinstance(report.body, DeviceModelStatus) and report.body.state == "settled":
-            evidence.settle(report.index, report.device, report.body.throttled)
+        elif isinstance(report.body, DeviceModelStatus) and report.body.status.state == "settled":
+            evidence.settle(report.index, report.device, report.body.status.throttled)
         else:
             evidence.fail(report.index, report.device)
     verdict = judge(LIMITS, evidence, SECOND_GROUP)

@@ -54,7 +54,8 @@ def test_a_late_answer_is_recorded_and_left_out() -> None:
     assert isinstance(late.answer, Accepted)
     *_, entry = bench.told(ContributionAccepted)
     assert isinstance(entry, ContributionAccepted)
-    assert (entry.round, entry.late) == (1, True)
+    assert entry.part.round is not None
+    assert (entry.part.round.number, entry.late) == (1, True)
     request = bench.asked_for(AverageRound)
     assert isinstance(request, AverageRound)
     assert len(request.inputs) == 2

@@ -115,7 +115,7 @@ def test_what_a_device_saw_is_in_the_ledger_once() -> None:
     assert bench.look(first) == told
     (said,) = bench.told(NothingReported)
     assert isinstance(said, NothingReported)
-    assert (said.round, said.observation) == (1, SEEN)
+    assert (said.nothing.round, said.nothing.observation) == (1, SEEN)
 
 
 def test_an_observer_that_answers_late_is_recorded_and_changes_nothing() -> None:

@@ -217,7 +217,7 @@ def test_a_device_that_could_not_train_is_not_waited_for_but_its_weights_are_mis
     assert "2 of 3 answers needed" in closed.reason
     *_, said = bench.told(NothingReported)
     assert isinstance(said, NothingReported)
-    assert said.reason == "training: weights are not finite"
+    assert said.nothing.reason == "training: weights are not finite"
 
 
 def test_rounds_that_come_to_nothing_pause_so_that_the_ledger_does_not_fill() -> None:

@@ -117,8 +117,8 @@ def test_several_parts_of_a_device_are_cut_in_the_order_of_the_paths(exact: Ende
     parts: dict[tuple[DeviceId | None, int], list[int]] = {}
     with LedgerReader.open_read_only(ledger_path(exact.folder / "coordinator")) as ledger:
         for entry in ledger.find(ENTRY_KINDS["contribution.accepted"]):
-            key = (entry.device, entry.body["key"]["stage"])
-            parts.setdefault(key, []).append(sum(entry.body["samples"].values()))
+            key = (entry.device, entry.body["part"]["key"]["stage"])
+            parts.setdefault(key, []).append(sum(entry.body["part"]["samples"].values()))
     for (device, stage), sizes in parts.items():
         planned = len(exact.prepared.plan.stages[stage - 1].devices[DeviceId(device)].indices)
         assert sizes == [most] * (planned // most) + [planned % most] * (planned % most > 0)

@@ -11,7 +11,7 @@ from fleetledger.coordinator.topics.classes.entries import ClassNamed
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.stages.entries import StageOpened
 from fleetledger.device_agent.status import Status
-from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.contributions import Part, PartKey
 from fleetledger.schemas.values import ClassName, DeviceId, Digest, FleetId
 from fleetledger.simulator.engines.mqtt.stage_questions import (
     StageGoal,
@@ -117,14 +117,16 @@ def contribute(
 ) -> int:
     return ledger.add(
         ContributionAccepted(
-            key=PartKey(stage=stage, part=len(ledger.recorded)),
-            revision=0,
-            payload_kind="statistics",
-            payload=Digest.of(str(len(ledger.recorded)).encode()),
-            payload_bytes=1000,
-            samples=samples,
-            method="stsa",
-            lineage=LINEAGE,
+            part=Part(
+                key=PartKey(stage=stage, part=len(ledger.recorded)),
+                revision=0,
+                payload_kind="statistics",
+                payload=Digest.of(str(len(ledger.recorded)).encode()),
+                payload_bytes=1000,
+                samples=samples,
+                method="stsa",
+                lineage=LINEAGE,
+            ),
         ),
         device,
     )

@@ -46,9 +46,11 @@ def test_lga_without_a_proxy(settings: dict[str, Any], tmp_path: Path) -> None:
     what = prepared(small(method=method, devices=devices, rounds={"per_stage": 3, "cohort": 2}))
     full, light = both(what, tmp_path)
     assert_same(full, light)
-    nothing = [body for body in light.bodies(NothingReported) if body.observation is not None]
+    nothing = [
+        body for body in light.bodies(NothingReported) if body.nothing.observation is not None
+    ]
     assert len(nothing) >= 6
-    trained = [body.answer.observation for body in light.bodies(ContributionAccepted)]
+    trained = [body.part.round.observation for body in light.bodies(ContributionAccepted)]
     assert None not in trained
 
 

@@ -67,7 +67,7 @@ def test_payloads_that_whole_agents_offer_in_blocks(cache: Path, tmp_path: Path)
     method = {"name": "stsa", "settings": {"form": "exact", "map_width": 300}}
     full, light = both(fleet_of(cache, method=method), tmp_path)
     assert_same(full, light)
-    assert max(body.payload_bytes for body in light.bodies(ContributionAccepted)) > 64 * 1024
+    assert max(body.part.payload_bytes for body in light.bodies(ContributionAccepted)) > 64 * 1024
     for one, two in zip(full.records, light.records, strict=True):
         for name, device in one.devices.items():
             other = two.devices[name]
@@ -90,7 +90,7 @@ def test_devices_drop_out_come_back_join_late_leave_and_have_nothing(
     assert_same(full, light)
     assert any(entry.kind == "nothing.reported" for entry, _ in light.ledger)
     held_back = [
-        body.key.stage
+        body.part.key.stage
         for entry, body in light.ledger
         if isinstance(body, ContributionAccepted) and entry.device == DeviceId("device-2")
     ]
@@ -107,7 +107,7 @@ def test_classes_of_which_there_are_too_few_wait(cache: Path, tmp_path: Path) ->
     what = fleet_of(cache, method=method, devices={"count": 4})
     full, light = both(what, tmp_path)
     assert_same(full, light)
-    counted = sum(sum(body.samples.values()) for body in light.bodies(ContributionAccepted))
+    counted = sum(sum(body.part.samples.values()) for body in light.bodies(ContributionAccepted))
     reached = sum(len(m.indices) for s in what.plan.stages for m in s.devices.values())
     assert 0 < counted < reached
 
