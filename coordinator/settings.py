@@ -23,13 +23,11 @@ from fleetledger.coordinator.core.rules import (
     StageRules,
 )
 from fleetledger.coordinator.topics.rollouts.plan import plan_content
-from fleetledger.schemas.commented_toml import commented_toml
+from fleetledger.schemas.commented_toml import write_new_settings
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.offers import MAX_URL, HttpsUrl
-from fleetledger.schemas.private_file import make_home
-from fleetledger.schemas.settings_file import SettingsError, find_secret, load_settings
+from fleetledger.schemas.settings_file import load_settings
 from fleetledger.schemas.values import DeviceId, FleetId
-from fleetledger.schemas.whole_file import write_whole
 from fleetledger.transport.mqtt_settings import BrokerSettings
 
 FILE_NAME = "coordinator.toml"
@@ -236,11 +234,6 @@ def load(home: Path) -> CoordinatorSettings:
     return load_settings(home / FILE_NAME, CoordinatorSettings)
 
 
-def password_file(home: Path, settings: CoordinatorSettings) -> Path | None:
-    """Return the file of the broker password, or None where none is set; raise `SettingsError`."""
-    return find_secret(home, settings.broker.password_file)
-
-
 _TITLE = "Settings of a fleetledger coordinator. Relative paths begin at this file's folder."
 _BRIEF = (
     *("first_stage", "rounds", "rollouts", "adapter", "intake", "bounds", "daily"),
@@ -256,10 +249,6 @@ _OF_LEARNING = (
 
 def write_new(home: Path, settings: CoordinatorSettings) -> Path:
     """Write a commented settings file into `home`; raise `SettingsError` if there is one."""
-    path = home / FILE_NAME
-    if path.exists():
-        raise SettingsError(f"{path}: exists already; edit it, or choose another --home")
-    make_home(home)
     usual = CoordinatorSettings(fleet=settings.fleet)
     brief: dict[str, dict[str, Any] | None] = {}
     for name in _BRIEF:
@@ -267,8 +256,7 @@ def write_new(home: Path, settings: CoordinatorSettings) -> Path:
         brief[name] = _written(part) if part != getattr(usual, name) else {}
     if not settings.learning:
         brief |= dict.fromkeys(_OF_LEARNING)
-    write_whole(path, commented_toml(settings, _TITLE, brief))
-    return path
+    return write_new_settings(home / FILE_NAME, settings, _TITLE, brief)
 
 
 def _written(part: Strict) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from fleetledger.schemas.commented_toml import commented_toml
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.private_file import OWNER_AND_GROUP, make_home
 from fleetledger.schemas.roots import SignedRoot
-from fleetledger.schemas.settings_file import find_secret, load_settings
+from fleetledger.schemas.settings_file import load_settings
 from fleetledger.schemas.toml_text import toml_value
 from fleetledger.schemas.user_text import decode_text
 from fleetledger.schemas.values import DeviceId, FleetId
@@ -91,13 +91,6 @@ class AgentHome:
         """Yield those by which the broker and this device know each other."""
         way_out = "ask the fleet's operator for a new kit"
         return certificates_of(self.settings.broker.tls, self.folder, way_out)
-
-    def password_file(self) -> Path | None:
-        """Return the file of the broker's password, tried out; None where none is set.
-
-        Raises `SettingsError` if others may read it, or nobody can.
-        """
-        return find_secret(self.folder, self.settings.broker.password_file)
 
 
 _TITLE = "Settings of a fleetledger agent. Relative paths begin at this file's folder."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 from fleetledger.device_agent.assembly import AgentSurroundings, Connect, assemble
@@ -14,11 +15,9 @@ from fleetledger.schemas.home_identity import remember
 from fleetledger.schemas.log_lines import about
 from fleetledger.schemas.private_file import OWNER_AND_GROUP, keep_private
 from fleetledger.schemas.service_manager import ServiceManager
-from fleetledger.transport.access import fresh_client_id
 from fleetledger.transport.interface import Connection, OutgoingMessage
 from fleetledger.transport.mqtt import MqttConnection
-from fleetledger.transport.mqtt_settings import MqttSettings
-from fleetledger.transport.tls import find_tls
+from fleetledger.transport.mqtt_settings import settings_by_role
 
 log = logging.getLogger(__name__)
 
@@ -52,20 +51,11 @@ def mqtt_connect(home: AgentHome) -> Connect:
 
     Raises `SettingsError` for a wrong password file, and `TlsError` for wrong certificates.
     """
-    settings, password = home.settings, home.password_file()
-    tls = find_tls(settings.broker.tls, home.folder, settings.device)
+    device = home.settings.device
+    settings = settings_by_role(home.settings.broker, home.folder, device)
 
     def connect(role: str, will: OutgoingMessage | None) -> Connection:
-        return MqttConnection(
-            MqttSettings(
-                client_id=fresh_client_id(settings.device, role),
-                host=settings.broker.host,
-                port=settings.broker.port,
-                user=settings.device,
-                password=password,
-                tls=tls,
-            ),
-            will,
-        )
+        # A broker without passwords tells devices apart by their user names.
+        return MqttConnection(replace(settings(role), user=device), will)
 
     return connect

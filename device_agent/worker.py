@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Protocol
 
 from fleetledger.device_agent.core import requests
 from fleetledger.device_agent.core.inputs import Input
 from fleetledger.schemas.progress import JobProgress
 from fleetledger.transport.errors import ThreadEndedError
+from fleetledger.transport.results import ResultQueue
 
 _JOBS: dict[type[object], str] = {
     requests.Scan: "scan of the data folder",
@@ -63,14 +64,13 @@ class AgentWorker(Protocol):
         """Take the inputs so far; raise what the work raised, since no bug may stay silent."""
 
 
-class WorkerThread:
+class WorkerThread(ResultQueue[Input]):
     """Answers requests in their order; `on_answer` wakes whoever collects the inputs."""
 
     def __init__(self, answer: Answer, on_answer: Callable[[], None]) -> None:
+        super().__init__(on_answer, "worker")
         self._answer = answer
-        self._on_answer = on_answer
         self._requests: SimpleQueue[requests.Request | None] = SimpleQueue()
-        self._inputs: SimpleQueue[Input | Exception] = SimpleQueue()
         self._stopping = threading.Event()
         self.progress = JobProgress("agent")
         """What the work is at."""
@@ -93,28 +93,6 @@ class WorkerThread:
         """Queue a request."""
         self._requests.put(request)
 
-    def put(self, event: Input) -> None:
-        """Add an input from elsewhere, such as a finished transfer; from any thread."""
-        self._inputs.put(event)
-        self._on_answer()
-
-    def fail(self, error: Exception) -> None:
-        """Have `collect` raise an error from elsewhere, such as a thread's; from any thread."""
-        self._inputs.put(error)
-        self._on_answer()
-
-    def collect(self) -> list[Input]:
-        """Take the inputs so far; raise what the work raised, since no bug may stay silent."""
-        taken: list[Input] = []
-        while True:
-            try:
-                item = self._inputs.get_nowait()
-            except Empty:
-                return taken
-            if isinstance(item, Exception):
-                raise item
-            taken.append(item)
-
     def _run(self) -> None:
         while True:
             request = self._requests.get()
@@ -123,13 +101,13 @@ class WorkerThread:
             try:
                 silent = isinstance(request, requests.Train)
                 with self.progress.working(_job(request), by_processor=silent):
-                    answers: tuple[Input | Exception, ...] = self._answer(request)
+                    answers = self._answer(request)
             except Exception as error:
                 log.exception("failure in %s", type(request).__name__)
-                answers = (ThreadEndedError("worker", error),)
-            for item in answers:
-                self._inputs.put(item)
-            self._on_answer()
+                self.fail(ThreadEndedError("worker", error))
+            else:
+                for item in answers:
+                    self.put(item)
 
 
 def _job(request: requests.Request) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import tomli_w
@@ -15,8 +16,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from fleetledger.schemas.field_docs import meaning_of
+from fleetledger.schemas.private_file import make_home
 from fleetledger.schemas.setting_faults import model_in
+from fleetledger.schemas.settings_file import SettingsError
 from fleetledger.schemas.toml_text import toml_value
+from fleetledger.schemas.whole_file import write_whole
 
 _WIDTH = 98
 _WHOLE = (float, float | None)
@@ -33,6 +37,23 @@ def commented_toml(settings: BaseModel, title: str, brief: Sections | None = Non
     """
     lines = _lines("", settings, type(settings), brief or {})
     return "\n".join([*_comment(title), "", *lines, ""])
+
+
+def write_new_settings(
+    path: Path, settings: BaseModel, title: str, brief: Sections | None = None
+) -> Path:
+    """Write `commented_toml` into a home, which is made; return `path`.
+
+    Raises `SettingsError` where there is such a file, or none can be written.
+    """
+    if path.exists():
+        raise SettingsError(f"{path}: exists already; edit it, or choose another --home")
+    try:
+        make_home(path.parent)
+        write_whole(path, commented_toml(settings, title, brief))
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be written: {error.strerror}") from error
+    return path
 
 
 def _lines(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,9 +14,10 @@ from pydantic import AfterValidator, Field
 from fleetledger.schemas.envelope import MAX_ENVELOPE_BYTES
 from fleetledger.schemas.errors import InvalidValueError
 from fleetledger.schemas.message import Strict
-from fleetledger.schemas.settings_file import SettingsError, read_secret
+from fleetledger.schemas.settings_file import SettingsError, find_secret, read_secret
+from fleetledger.transport.access import fresh_client_id
 from fleetledger.transport.errors import PasswordFileError
-from fleetledger.transport.tls import TlsFiles, TlsSettings
+from fleetledger.transport.tls import TlsFiles, TlsSettings, find_tls
 
 MQTT_5 = 5
 MQTT_3_1_1 = 4
@@ -97,3 +99,26 @@ class MqttSettings:
             return read_secret(self.password.parent, Path(self.password.name))
         except SettingsError as error:
             raise PasswordFileError(str(error)) from error
+
+
+def settings_by_role(
+    broker: BrokerSettings, home: Path, user: str
+) -> Callable[[str], MqttSettings]:
+    """Return what gives each connection of a program its settings, by its role.
+
+    `user` is said where there is a password. Raises `SettingsError` for a wrong password file, and
+    `TlsError` for wrong certificates.
+    """
+    password, tls = find_secret(home, broker.password_file), find_tls(broker.tls, home, user)
+
+    def settings(role: str) -> MqttSettings:
+        return MqttSettings(
+            client_id=fresh_client_id(user, role),
+            host=broker.host,
+            port=broker.port,
+            user=user if password is not None else None,
+            password=password,
+            tls=tls,
+        )
+
+    return settings

@@ -6,21 +6,16 @@ receipts waiting. Each job ends in inputs for the core; results wait until the s
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from fleetledger.coordinator.core.inputs import Input
 from fleetledger.schemas.problems import OpenProblem
 from fleetledger.schemas.progress import JobProgress
 from fleetledger.schemas.values import Digest
-from fleetledger.transport.errors import ThreadEndedError
-
-log = logging.getLogger("coordinator.models.job_runner")
+from fleetledger.transport.results import JobQueue
 
 
 @dataclass(frozen=True)
@@ -69,24 +64,19 @@ class ThreadJobRunner:
     def __init__(
         self, on_finished: Callable[[], None], seconds: Callable[[], float] = time.monotonic
     ) -> None:
-        self._on_finished = on_finished
-        self._payloads = ThreadPoolExecutor(1, "payloads")
-        self._models = ThreadPoolExecutor(1, "models")
         self._progress = tuple(JobProgress("coordinator", seconds) for _ in range(2))
-        self._results: SimpleQueue[Sequence[Finished]] = SimpleQueue()
-        self._broken: SimpleQueue[BaseException] = SimpleQueue()
+        self._jobs: JobQueue[Sequence[Finished]] = JobQueue(
+            on_finished, "jobs", "payloads", "models"
+        )
+        self.fail, self.stop = self._jobs.fail, self._jobs.stop
 
     def payload_job(self, job: Job) -> None:
         """Run a job on the payload thread."""
-        self._payloads.submit(
-            _worked, self._progress[0], "check of payloads", job
-        ).add_done_callback(self._done)
+        self._jobs.submit(lambda: _worked(self._progress[0], "check of payloads", job), "payloads")
 
     def model_job(self, job: Job) -> None:
         """Run a job on the model thread."""
-        self._models.submit(_worked, self._progress[1], "making of models", job).add_done_callback(
-            self._done
-        )
+        self._jobs.submit(lambda: _worked(self._progress[1], "making of models", job), "models")
 
     def problems(self) -> Iterator[OpenProblem]:
         """Yield jobs that do not get on, or take long."""
@@ -98,49 +88,13 @@ class ThreadJobRunner:
 
     def put(self, *finished: Finished) -> None:
         """Add results that some other thread came by."""
-        self._results.put(finished)
-        self._on_finished()
-
-    def fail(self, error: BaseException) -> None:
-        """Have `results` raise an error from elsewhere, such as a thread's; from any thread."""
-        self._broken.put(error)
-        self._on_finished()
+        self._jobs.put(finished)
 
     def results(self) -> list[Finished]:
         """Take what is finished; raise what a job raised, since no job may fail in silence."""
-        taken: list[Finished] = []
-        try:
-            raise self._broken.get_nowait()
-        except Empty:
-            pass  # no job broke
-        while len(taken) < _MOST_AT_ONCE:
-            try:
-                taken.extend(self._results.get_nowait())
-            except Empty:
-                break
-        if not self._results.empty():
-            self._on_finished()  # wakes came together into one, and the rest must not wait for more
-        return taken
-
-    def stop(self) -> None:
-        """Drop what has not begun and wait for what has."""
-        self._payloads.shutdown(wait=True, cancel_futures=True)
-        self._models.shutdown(wait=True, cancel_futures=True)
-
-    def _done(self, job: Future[Sequence[Finished]]) -> None:
-        if job.cancelled():
-            return
-        error = job.exception()
-        if error is None:
-            self.put(*job.result())
-        else:
-            log.error("a job failed", exc_info=error)
-            self.fail(ThreadEndedError("jobs", error))
+        return [item for several in self._jobs.collect() for item in several]
 
 
 def _worked(progress: JobProgress, name: str, job: Job) -> Sequence[Finished]:
     with progress.working(name, by_processor=True):
         return job()
-
-
-_MOST_AT_ONCE = 64

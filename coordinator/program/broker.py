@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleetledger.coordinator.settings import CoordinatorSettings, password_file
+from fleetledger.coordinator.settings import CoordinatorSettings
 from fleetledger.schemas.settings_file import find_secret
 from fleetledger.transport.access import fresh_client_id
 from fleetledger.transport.brokers.mosquitto_configuration import LOOPBACK
-from fleetledger.transport.mqtt_settings import MqttSettings
-from fleetledger.transport.tls import find_tls
+from fleetledger.transport.mqtt_settings import MqttSettings, settings_by_role
 
 
 def mqtt_settings(home: Path, settings: CoordinatorSettings, *, role: str) -> MqttSettings:
@@ -26,12 +25,4 @@ def mqtt_settings(home: Path, settings: CoordinatorSettings, *, role: str) -> Mq
             user=user,
             password=find_secret(home, local.password_file),
         )
-    password = password_file(home, settings)
-    return MqttSettings(
-        client_id=fresh_client_id(user, role),
-        host=settings.broker.host,
-        port=settings.broker.port,
-        user=user if password is not None else None,
-        password=password,
-        tls=find_tls(settings.broker.tls, home, user),
-    )
+    return settings_by_role(settings.broker, home, user)(role)

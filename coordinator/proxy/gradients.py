@@ -12,24 +12,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from fleetledger.coordinator.proxy import inputs
+from fleetledger.coordinator.proxy import decision
+from fleetledger.coordinator.proxy.decision import NOTHING, ProxyDecision
 from fleetledger.coordinator.proxy.records import (
-    Final,
-    GradientsAnswered,
-    GradientsKept,
+    GradientsStored,
     HeldGradients,
     Name,
     ProxyRecords,
 )
-from fleetledger.coordinator.proxy.requests import (
-    NOTHING,
-    Check,
-    FetchPayload,
-    ProxyDecision,
-    SendReceipt,
-)
+from fleetledger.coordinator.proxy.settings import MEGABYTE, Limits
 from fleetledger.schemas.proxy import ScoringOrder
 from fleetledger.schemas.receipts import Accepted, Later, Receipt, Refused
 from fleetledger.schemas.values import DeviceId, Digest
@@ -38,36 +29,23 @@ LATER_SECONDS = 30.0
 _REASON = 500
 
 
-@dataclass(frozen=True)
-class ProxyLimits:
-    """Bounds, in bytes."""
-
-    payload_bytes: int
-    waiting_bytes: int
-
-
 class GradientsIntake:
     """Decides about gradients; the newest order is told with each question that needs it."""
 
-    def __init__(self, rules: ProxyLimits, records: ProxyRecords) -> None:
-        self._rules = rules
+    def __init__(self, limits: Limits, records: ProxyRecords) -> None:
+        self._most_of_one = round(limits.payload_megabytes * MEGABYTE)
+        self._most_of_all = round(limits.waiting_megabytes * MEGABYTE)
         self._records = records
         self._lineage: Digest | None = None
         """Of the newest order."""
-        self._fetching: dict[Name, HeldGradients] = {}
-        self._checking: set[Name] = set()
+        self.fetching: dict[Name, HeldGradients] = {}
+        self.checking: set[Name] = set()
         self._early: set[Name] = set()
         """Messages of another network that came after the newest order."""
 
     @property
-    def under_way(self) -> bool:
-        """Whether something is being fetched."""
-        return bool(self._fetching)
-
-    @property
-    def being_checked(self) -> bool:
-        """Whether something is."""
-        return bool(self._checking)
+    def _here(self) -> tuple[HeldGradients, ...]:
+        return (*self._records.gradients.values(), *self.fetching.values())
 
     def fresh(self, order: ScoringOrder) -> tuple[Name, ...]:
         """Return what was accepted and no model was scored by yet."""
@@ -82,68 +60,53 @@ class GradientsIntake:
         self._lineage = order.lineage
         self._early.clear()
 
-    def stop_checking(self) -> None:
-        """Forget what was to be checked by an order that makes no sense."""
-        self._checking.clear()
-
-    def gradients(self, event: inputs.Gradients) -> ProxyDecision:
+    def gradients(self, event: decision.Gradients) -> ProxyDecision:
         """Take gradients in, or say why not."""
         body, device = event.body, event.device
         name = Name(body.key, body.payload)
         known = self._records.gradients.get(name)
         if known is not None:
             return NOTHING if known.answer is None else _receipt(device, name, known.answer)
-        if name in self._fetching:
+        if name in self.fetching:
             return NOTHING
         fault = self._fault(event)
         if fault:
             return _receipt(device, name, Refused(reason=fault))
-        under_way = sum(held.size for held in self._fetching.values())
-        room = self._rules.waiting_bytes - self._records.waiting_bytes - under_way
-        if body.payload_bytes > room:
+        if body.payload_bytes + sum(held.size for held in self._here) > self._most_of_all:
             return _later(device, name, "the proxy's room for gradients is taken")
         held = HeldGradients(name, device, body.method, body.lineage, body.payload_bytes)
         if body.offer is None:
             return self._kept(held, event.attachment)
-        self._fetching[name] = held
-        return ProxyDecision(requests=(FetchPayload(device, name, body.offer),))
+        self.fetching[name] = held
+        return ProxyDecision(requests=(decision.ProxyFetch(name, body.offer, device),))
 
-    def fetched(self, name: Name, data: bytes) -> ProxyDecision:
-        """Keep what was fetched."""
-        held = self._fetching.pop(name, None)
-        return NOTHING if held is None else self._kept(held, data)
-
-    def lost(self, name: Name, reason: str) -> ProxyDecision:
-        """Ask a device to send again what did not come."""
-        held = self._fetching.pop(name, None)
-        return NOTHING if held is None else _later(held.device, name, reason)
-
-    def checked(self, name: Name, fault: str) -> ProxyDecision:
-        """Accept what was checked, or refuse it."""
-        self._checking.discard(name)
-        return self._answered(name, fault)
+    def fetched(self, name: Name, data: bytes | None, fault: str) -> ProxyDecision:
+        """Keep what was fetched; ask a device to send again what did not come."""
+        held = self.fetching.pop(name, None)
+        if held is None:
+            return NOTHING
+        return _later(held.device, name, fault) if data is None else self._kept(held, data)
 
     def due(self, order: ScoringOrder) -> ProxyDecision:
         """Refuse what can't be of the order's network and stage; have the others checked."""
         for held in self._records.gradients.values():
-            if held.answer is not None or held.name in self._checking | self._early:
+            if held.answer is not None or held.name in self.checking | self._early:
                 continue
             fault = self._misfit(held, order)
             if fault:
-                return self._answered(held.name, fault)
+                return self.checked(held.name, fault)
             if held.lineage == order.lineage and held.name.key.stage <= order.stage:
-                self._checking.add(held.name)
-                return ProxyDecision(requests=(Check(order, held.name),))
+                self.checking.add(held.name)
+                return ProxyDecision(requests=(decision.Check(order, held.name),))
         return NOTHING
 
     def _kept(self, held: HeldGradients, data: bytes) -> ProxyDecision:
         if self._lineage not in (None, held.lineage):
             self._early.add(held.name)
-        return ProxyDecision((GradientsKept(held, data),))
+        return ProxyDecision((GradientsStored(held, data),))
 
-    def _fault(self, event: inputs.Gradients) -> str:
-        body = event.body
-        most = self._rules.payload_bytes
+    def _fault(self, event: decision.Gradients) -> str:
+        body, most = event.body, self._most_of_one
         if body.payload_bytes > most:
             return f"payload_bytes: {body.payload_bytes}, and this proxy takes {most} at most"
         if body.offer is None and (
@@ -151,8 +114,7 @@ class GradientsIntake:
             or Digest.of(event.attachment) != body.payload
         ):
             return f"payload: {body.payload.short} was promised, other bytes are attached"
-        others = (*self._records.gradients.values(), *self._fetching.values())
-        if any((item.device, item.name.key) == (event.device, body.key) for item in others):
+        if any((held.device, held.name.key) == (event.device, body.key) for held in self._here):
             return (
                 f"key: other gradients of stage {body.key.stage}, round {body.key.part} are here "
                 "already; a device gives one set a round"
@@ -167,8 +129,8 @@ class GradientsIntake:
                 f"lineage: gradients of {held.method} {held.lineage.short}, and the fleet "
                 f"trains {order.method} {order.lineage.short}"
             )
-        scored = self._records.scored
-        known = scored.task if scored is not None and scored.lineage == order.lineage else 0
+        scored = self._records.scored_of(order.lineage)
+        known = 0 if scored is None else scored.task
         if held.name.key.stage < known:
             return (
                 f"key.stage: {held.name.key.stage}, and pictures of stage {known} are gathered "
@@ -176,22 +138,26 @@ class GradientsIntake:
             )
         return ""
 
-    def _answered(self, name: Name, fault: str) -> ProxyDecision:
+    def checked(self, name: Name, fault: str) -> ProxyDecision:
+        """Accept what was checked, or refuse it."""
+        self.checking.discard(name)
         held = self._records.gradients.get(name)
         if held is None or held.answer is not None:
             return NOTHING
         place = sum(item.answer is not None for item in self._records.gradients.values())
-        answer: Final = Refused(reason=fault[:_REASON]) if fault else Accepted(ledger_index=place)
-        assert held.device is not None  # it is forgotten with the answer, or later
+        accepted = Accepted(ledger_index=place)
+        answer = Refused(reason=fault[:_REASON]) if fault else accepted
         told = _receipt(held.device, name, answer)
-        return ProxyDecision((GradientsAnswered(name, answer),), told.requests)
+        return ProxyDecision((GradientsStored(held.answered(answer)),), told.requests)
 
 
-def _receipt(device: DeviceId, name: Name, answer: Accepted | Refused | Later) -> ProxyDecision:
+def _receipt(
+    device: DeviceId | None, name: Name, answer: Accepted | Refused | Later
+) -> ProxyDecision:
+    assert device is not None  # it is forgotten with the answer, or later
     receipt = Receipt(about="gradients", key=name.key, payload=name.payload, answer=answer)
-    return ProxyDecision(requests=(SendReceipt(device, receipt),))
+    return ProxyDecision(requests=(decision.Tell(receipt, device),))
 
 
 def _later(device: DeviceId | None, name: Name, reason: str) -> ProxyDecision:
-    assert device is not None  # messages that are not answered have one
     return _receipt(device, name, Later(after_seconds=LATER_SECONDS, reason=reason[:_REASON]))

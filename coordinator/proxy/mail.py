@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.proxy import inputs
+from fleetledger.coordinator.proxy.decision import Gradients, Input, Tell
 from fleetledger.schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
 from fleetledger.schemas.errors import EnvelopeError, SchemaError
-from fleetledger.schemas.message import Message
 from fleetledger.schemas.proxy import PrototypeGradients, ScoringOrder
 from fleetledger.schemas.receipts import Receipt
 from fleetledger.schemas.topics import FleetTopics
@@ -33,7 +32,7 @@ class ProxyMail:
         """What the control connection subscribes to."""
         return (self._order, self._receipt, *self._branch.from_every_device("msg"))
 
-    def read(self, message: IncomingMessage) -> inputs.Input:
+    def read(self, message: IncomingMessage) -> Input:
         """Return the input that a message means; raise `SchemaError` for what is not sent there."""
         envelope = decode(message.payload, wire=self._sender.wire)
         from_coordinator = message.topic in (self._order, self._receipt)
@@ -44,24 +43,20 @@ class ProxyMail:
                 f"sender: {header.sender!r} of {header.fleet!r} speaks on {message.topic}"
             )
         if message.topic == self._order:
-            return inputs.Ordered(envelope.read(ScoringOrder))
+            return envelope.read(ScoringOrder)
         if message.topic == self._receipt:
             receipt = envelope.read(Receipt)
             if receipt.about != "scored":
                 raise SchemaError(f"about: a receipt for {receipt.about}, of which none went out")
-            return inputs.Acknowledged(receipt)
+            return receipt
         self._spoken[speaker] = header.version
-        return inputs.Gradients(speaker, envelope.read(PrototypeGradients), envelope.attachment)
+        return Gradients(speaker, envelope.read(PrototypeGradients), envelope.attachment)
 
-    def to_device(self, device: DeviceId, receipt: Receipt) -> OutgoingMessage:
-        """Return a device's receipt as a message."""
-        version = self._spoken.get(device)
-        return self._sealed(str(self._branch.down(device, "rcpt")), receipt, version)
-
-    def to_coordinator(self, body: Message) -> OutgoingMessage:
-        """Return what the coordinator is told as a message."""
-        return self._sealed(str(self._ordinary.up(PROXY, "msg")), body)
-
-    def _sealed(self, topic: str, body: Message, version: int | None = None) -> OutgoingMessage:
-        sealed = self._sender.seal(body, sent_ms=self._clock.time_ms(), version=version)
-        return OutgoingMessage(topic, encode(sealed))
+    def seal(self, told: Tell) -> OutgoingMessage:
+        """Return a message, to a device in the version in which it spoke last."""
+        device, version = told.device, None
+        topic = self._ordinary.up(PROXY, "msg")
+        if device is not None:
+            topic, version = self._branch.down(device, "rcpt"), self._spoken.get(device)
+        sealed = self._sender.seal(told.body, sent_ms=self._clock.time_ms(), version=version)
+        return OutgoingMessage(str(topic), encode(sealed))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.proxy import Scored
+from fleetledger.schemas.proxy import Scored, ScoringOrder
 from fleetledger.schemas.receipts import Accepted, Refused
 from fleetledger.schemas.values import DeviceId, Digest
-
-Final: TypeAlias = Accepted | Refused
 
 
 @dataclass(frozen=True)
@@ -19,6 +17,9 @@ class Name:
 
     key: PartKey
     payload: Digest
+
+    def __str__(self) -> str:
+        return f"{self.key.stage}-{self.key.part}-{self.payload}"
 
 
 @dataclass(frozen=True)
@@ -32,21 +33,60 @@ class HeldGradients:
     lineage: Digest
     size: int
     """Bytes that still lie here; 0 once they were used or refused."""
-    answer: Final | None = None
+    answer: Accepted | Refused | None = None
     """None until an order has told what the gradients should look like."""
+
+    def answered(self, answer: Accepted | Refused) -> HeldGradients:
+        """Return these with an answer; of refused ones neither bytes nor device stay."""
+        kept = self if isinstance(answer, Accepted) else self.forgotten()
+        return replace(kept, answer=answer)
+
+    def forgotten(self) -> HeldGradients:
+        """Return what stays once neither bytes nor device are needed."""
+        return replace(self, device=None, size=0)
 
 
 @dataclass(frozen=True)
 class ScoredOrder:
     """The last order that was scored, and what came of it."""
 
+    order: ScoringOrder
     answer: Scored
-    key: PartKey
-    """Stage and round of the order; the coordinator's receipt names it."""
-    lineage: Digest
-    weights: Digest
     task: int
     """Stage whose pictures lie in the pool; 0 before any."""
+
+    @property
+    def key(self) -> PartKey:
+        """Stage and round of the order; the coordinator's receipt names it."""
+        return PartKey(stage=self.order.stage, part=self.order.round)
+
+    def answers(self, order: ScoringOrder | None) -> bool:
+        """Return whether this is the order that was scored."""
+        mine = self.order
+        return order is not None and (mine.action, mine.weights.digest) == (
+            order.action,
+            order.weights.digest,
+        )
+
+
+@dataclass(frozen=True)
+class GradientsStored:
+    """Gradients as they are from here on; `data` are the bytes of those that came."""
+
+    held: HeldGradients
+    data: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class OrderScored:
+    """A model was scored by the gradients that are named, and left the method's state."""
+
+    scored: ScoredOrder
+    state: bytes = field(repr=False)
+    used: tuple[Name, ...]
+
+
+Change: TypeAlias = GradientsStored | OrderScored
 
 
 @dataclass
@@ -56,60 +96,15 @@ class ProxyRecords:
     gradients: dict[Name, HeldGradients] = field(default_factory=dict)
     scored: ScoredOrder | None = None
 
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes of gradients that lie here."""
-        return sum(held.size for held in self.gradients.values())
+    def scored_of(self, lineage: Digest) -> ScoredOrder | None:
+        """Return the last order that was scored, if it is of this network."""
+        scored = self.scored
+        return scored if scored is not None and scored.order.lineage == lineage else None
 
-
-@dataclass(frozen=True)
-class GradientsKept:
-    """Gradients came; nothing is acknowledged yet."""
-
-    held: HeldGradients
-    data: bytes = field(repr=False)
-
-
-@dataclass(frozen=True)
-class GradientsAnswered:
-    """Gradients were checked. Of those that are refused neither bytes nor device stay."""
-
-    name: Name
-    answer: Final
-
-
-@dataclass(frozen=True)
-class OrderScored:
-    """A model was scored; of the gradients that it took neither bytes nor devices stay."""
-
-    scored: ScoredOrder
-    state: bytes = field(repr=False)
-    used: tuple[Name, ...]
-
-
-Change: TypeAlias = "GradientsKept | GradientsAnswered | OrderScored"
-
-
-def apply(records: ProxyRecords, change: Change) -> None:
-    """Bring the records in memory up to a change that is on the disk."""
-    match change:
-        case GradientsKept(held):
-            records.gradients[held.name] = held
-        case GradientsAnswered(name, answer):
-            held = records.gradients[name]
-            accepted = isinstance(answer, Accepted)
-            records.gradients[name] = HeldGradients(
-                name,
-                held.device if accepted else None,
-                held.method,
-                held.lineage,
-                held.size if accepted else 0,
-                answer,
-            )
-        case OrderScored(scored, _, used):
-            records.scored = scored
-            for name in used:
-                old = records.gradients[name]
-                records.gradients[name] = HeldGradients(
-                    name, None, old.method, old.lineage, 0, old.answer
-                )
+    def apply(self, change: Change) -> None:
+        """Follow a change that is on the disk."""
+        match change:
+            case GradientsStored(held):
+                self.gradients[held.name] = held
+            case OrderScored(scored):
+                self.scored = scored

@@ -6,21 +6,20 @@ torch is imported here and nowhere else in the proxy, when the first of it is to
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fleetledger.coordinator.errors import ProxyError
-from fleetledger.coordinator.proxy.inputs import Checked, OrderFailed
-from fleetledger.coordinator.proxy.inputs import ScoringFinished as ScoredInput
+from fleetledger.coordinator.proxy.decision import Checked, Input, OrderFailed
 from fleetledger.coordinator.proxy.records import Name, OrderScored, ScoredOrder
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.errors import ContributionError
 from fleetledger.methods.network_weights import decode_weights
-from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.proxy import ScoringOrder
+from fleetledger.schemas.values import Digest
 
 if TYPE_CHECKING:
     from fleetledger.methods.lga.assignment import LgaAssignment
@@ -29,67 +28,47 @@ _METHOD = "lga"
 """The one method with a proxy."""
 
 
-@dataclass(frozen=True)
-class Fresh:
-    """Gradients that no model was scored by yet."""
-
-    name: Name
-    data: bytes
-
-
-def check(order: ScoringOrder, fresh: Fresh) -> Checked | OrderFailed:
-    """Say whether gradients are such as the order's method makes."""
+def carried_out(order: ScoringOrder, job: Callable[[], Input]) -> Input:
+    """Return what a job of an order ends in."""
     try:
-        assignment = _assignment(order)
+        return job()
     except (FleetledgerError, LearningError) as error:
         return OrderFailed(order.action, str(error))
+
+
+def check(order: ScoringOrder, name: Name, data: bytes) -> Checked:
+    """Say whether gradients are such as the order's method makes; raise what `score` raises."""
+    rules = _assignment(order).proxy_rules
     from fleetledger.methods.lga.proxy import ProxyState, receive  # noqa: PLC0415 - needs torch
 
     try:
-        receive(assignment.proxy_rules, ProxyState(), fresh.name.key.stage, fresh.data)
+        receive(rules, ProxyState(), name.key.stage, data)
     except ContributionError as error:
-        return Checked(fresh.name, str(error))
-    return Checked(fresh.name, "")
+        return Checked(name, str(error))
+    return Checked(name, "")
 
 
 def score(
     order: ScoringOrder,
     state: bytes | None,
-    fresh: Sequence[Fresh],
+    fresh: Mapping[Name, bytes],
     weights: bytes,
     device: str = "cpu",
-) -> ScoredInput | OrderFailed:
+) -> OrderScored:
     """Score `weights`, the bytes that the order names, on `device`, as the settings name it.
 
-    The outcome depends on nothing but the arguments, save for the seconds in it.
+    `fresh` are gradients that no model was scored by yet. The outcome depends on nothing but the
+    arguments, save for the seconds in it. Raises `FleetledgerError` or `LearningError` for an order
+    that cannot be carried out.
     """
-    began = time.monotonic()
-    try:
-        from fleetledger.learning.training.devices import found_device  # noqa: PLC0415 - needs torch
-
-        given = _Given(order, state, fresh, weights, found_device(device))
-        return ScoredInput(_scored(given, began))
-    except (FleetledgerError, LearningError) as error:
-        return OrderFailed(order.action, str(error))
-
-
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """What a score is made of."""
-
-    order: ScoringOrder
-    state: bytes | None
-    fresh: Sequence[Fresh]
-    weights: bytes
-    device: str
-
-
-def _scored(given: _Given, began: float) -> OrderScored:
-    order, fresh, weights = given.order, given.fresh, given.weights
-    assignment = _assignment(order)
+    began, assignment = time.monotonic(), _assignment(order)
     from fleetledger.learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.training.devices import found_device  # noqa: PLC0415 - needs torch
     from fleetledger.methods.lga import proxy  # noqa: PLC0415 - needs torch
 
+    found = Digest.of(weights)
+    if found != order.weights.digest:
+        raise ProxyError(f"weights: promised {order.weights.digest.short}, {found.short} lie here")
     network, (arrays, rows) = assignment.network, decode_weights(weights, assignment.network)
     if len(rows) != len(order.class_names):
         raise ProxyError(
@@ -101,10 +80,10 @@ def _scored(given: _Given, began: float) -> OrderScored:
             f"class_stages: {len(order.class_stages)} in the order, for {len(order.class_names)} "
             "classes"
         )
-    rules = replace(assignment.proxy_rules, device=given.device)
-    now = proxy.read_state(assignment.encoding, given.state)
-    for item in fresh:
-        now = proxy.receive(rules, now, item.name.key.stage, item.data)
+    rules = replace(assignment.proxy_rules, device=found_device(device))
+    now = proxy.read_state(assignment.encoding, state)
+    for name, data in fresh.items():
+        now = proxy.receive(rules, now, name.key.stage, data)
     model = proxy.Model(
         weights=order.weights.digest,
         round=order.round,
@@ -119,14 +98,12 @@ def _scored(given: _Given, began: float) -> OrderScored:
     after, outcome = proxy.score(rules, now.renamed(order.aliases), model, order.seed)
     return OrderScored(
         ScoredOrder(
-            answer=proxy.answer(order.action, after, outcome, time.monotonic() - began),
-            key=PartKey(stage=order.stage, part=order.round),
-            lineage=order.lineage,
-            weights=order.weights.digest,
+            order,
+            proxy.answer(order.action, after, outcome, time.monotonic() - began),
             task=after.slots.task,
         ),
         after.write(),
-        tuple(item.name for item in fresh),
+        tuple(fresh),
     )
 
 

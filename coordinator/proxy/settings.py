@@ -7,12 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from fleetledger.schemas.commented_toml import commented_toml
+from fleetledger.schemas.commented_toml import write_new_settings
 from fleetledger.schemas.message import Strict
-from fleetledger.schemas.private_file import make_home
-from fleetledger.schemas.settings_file import SettingsError, find_secret, load_settings
+from fleetledger.schemas.settings_file import load_settings
 from fleetledger.schemas.values import FleetId
-from fleetledger.schemas.whole_file import write_whole
 from fleetledger.transport.mqtt_settings import BrokerSettings
 
 FILE_NAME = "proxy.toml"
@@ -52,19 +50,6 @@ def load(home: Path) -> ProxyHomeSettings:
     return load_settings(home / FILE_NAME, ProxyHomeSettings)
 
 
-def password_file(home: Path, settings: ProxyHomeSettings) -> Path | None:
-    """Return the file of the broker password, or None where none is set; raise `SettingsError`."""
-    return find_secret(home, settings.broker.password_file)
-
-
 def write_new(home: Path, settings: ProxyHomeSettings) -> Path:
     """Write a commented settings file into `home`; raise `SettingsError` if there is one."""
-    path = home / FILE_NAME
-    if path.exists():
-        raise SettingsError(f"{path}: exists already; edit it, or choose another --home")
-    try:
-        make_home(home)
-        write_whole(path, commented_toml(settings, _TITLE))
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be written: {error.strerror}") from error
-    return path
+    return write_new_settings(home / FILE_NAME, settings, _TITLE)

@@ -19,7 +19,6 @@ from sqlite_utils import Database
 
 from fleetledger.coordinator.errors import ProxyError
 from fleetledger.coordinator.proxy import records
-from fleetledger.schemas.receipts import Accepted
 from fleetledger.schemas.table_layout import lay_out
 
 _HELD = TypeAdapter(records.HeldGradients)
@@ -30,6 +29,10 @@ CREATE TABLE letter (name TEXT PRIMARY KEY, held TEXT NOT NULL, data BLOB) STRIC
 CREATE TABLE scored (
     one INTEGER PRIMARY KEY CHECK (one = 1), scored TEXT NOT NULL, state BLOB NOT NULL
 ) STRICT;
+"""
+_WRITE = """
+INSERT INTO letter VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE
+SET held = excluded.held, data = CASE WHEN ? THEN data END
 """
 
 
@@ -47,10 +50,7 @@ class ProxyStore:
             )
             found = lay_out(self._db.conn, _TABLES, LAYOUT)
         if found != LAYOUT:
-            raise ProxyError(
-                f"{path}: layout {found} of another release, this one has {LAYOUT}; run the "
-                "release that wrote it, or move the file away: gradients of this task are lost then"
-            )
+            raise self._unreadable(f"layout {found}, and this program has {LAYOUT}")
 
     def close(self) -> None:
         """Close the database."""
@@ -60,18 +60,15 @@ class ProxyStore:
         """Return what was written; raise `ProxyError` where it cannot be read."""
         with self._translated("read"):
             letters = self._db.execute("SELECT held FROM letter").fetchall()
-            scored = self._db.execute("SELECT scored FROM scored").fetchone()
-            try:
-                gradients = [_HELD.validate_json(held) for (held,) in letters]
-                return records.ProxyRecords(
-                    {held.name: held for held in gradients},
-                    None if scored is None else _SCORED.validate_json(scored[0]),
-                )
-            except (ValidationError, ValueError) as error:
-                raise ProxyError(
-                    f"{self._path}: holds what this program cannot read ({error}); use the program "
-                    "that wrote it, or move the file away: gradients of this task are lost then"
-                ) from error
+        scored = self._one("SELECT CAST(scored AS BLOB) FROM scored")
+        try:
+            gradients = [_HELD.validate_json(held) for (held,) in letters]
+            return records.ProxyRecords(
+                {held.name: held for held in gradients},
+                None if scored is None else _SCORED.validate_json(scored),
+            )
+        except (ValidationError, ValueError) as error:
+            raise self._unreadable(str(error)) from error
 
     def commit(self, changes: Sequence[records.Change]) -> None:
         """Write all changes in one transaction; raise `ProxyError`, and write nothing, if not."""
@@ -79,48 +76,39 @@ class ProxyStore:
             with self._db.atomic():
                 for change in changes:
                     self._write(change)
-            if any(map(_deletes, changes)):
+            if any(isinstance(one, records.OrderScored) or not one.held.size for one in changes):
                 # Pages of before stay in the log else, with what was just deleted.
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def payload(self, name: records.Name) -> bytes:
         """Return the gradients of a message that waits."""
-        with self._translated("read"):
-            query = "SELECT data FROM letter WHERE name = ?"
-            row = self._db.execute(query, [_text(name)]).fetchone()
-        if row is None or row[0] is None:
+        data = self._one("SELECT data FROM letter WHERE name = ?", str(name))
+        if data is None:
             raise ProxyError(f"{self._path}: gradients {name.payload.short} are not there any more")
-        return bytes(row[0])
+        return data
 
     def state(self) -> bytes | None:
         """Return the method's state; None before any."""
+        return self._one("SELECT state FROM scored")
+
+    def _one(self, query: str, *values: str) -> bytes | None:
         with self._translated("read"):
-            row = self._db.execute("SELECT state FROM scored").fetchone()
-        return None if row is None else bytes(row[0])
+            row = self._db.execute(query, values).fetchone()
+        return None if row is None else row[0]
 
     def _write(self, change: records.Change) -> None:
         match change:
-            case records.GradientsKept(held, data):
-                row = [_text(held.name), _HELD.dump_json(held).decode(), data]
-                self._db.execute("INSERT INTO letter VALUES (?, ?, ?)", row)
-            case records.GradientsAnswered(name, answer):
-                query = (
-                    "UPDATE letter SET held = json_set(held, '$.answer', json(?)) WHERE name = ?"
-                )
-                self._db.execute(query, [answer.model_dump_json(), _text(name)])
-                if not isinstance(answer, Accepted):
-                    self._forget(name)
-            case records.OrderScored(scored, state, used):
+            case records.GradientsStored(held, data):
+                row = [str(held.name), _HELD.dump_json(held).decode(), data, held.size]
+                self._db.execute(_WRITE, row)
+            case records.OrderScored(scored, state):
                 row = [_SCORED.dump_json(scored).decode(), state]
                 self._db.execute("INSERT OR REPLACE INTO scored VALUES (1, ?, ?)", row)
-                for name in used:
-                    self._forget(name)
 
-    def _forget(self, name: records.Name) -> None:
-        self._db.execute(
-            "UPDATE letter SET held = json_set(held, '$.device', NULL, '$.size', 0), data = NULL"
-            " WHERE name = ?",
-            [_text(name)],
+    def _unreadable(self, why: str) -> ProxyError:
+        return ProxyError(
+            f"{self._path}: holds what this program cannot read ({why}); use the program that "
+            "wrote it, or move the file away: gradients of this task are lost then"
         )
 
     @contextmanager
@@ -131,17 +119,3 @@ class ProxyStore:
             raise ProxyError(
                 f"{self._path}: cannot be {verb}: {error}; look at the disk's space and health"
             ) from error
-
-
-def _deletes(change: records.Change) -> bool:
-    match change:
-        case records.GradientsAnswered(answer=answer):
-            return not isinstance(answer, Accepted)
-        case records.OrderScored():
-            return True
-        case _:
-            return False
-
-
-def _text(name: records.Name) -> str:
-    return f"{name.key.stage}/{name.key.part}/{name.payload}"

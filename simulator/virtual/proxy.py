@@ -10,11 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fleetledger.coordinator.proxy import inputs
-from fleetledger.coordinator.proxy.inputs import Input
-from fleetledger.coordinator.proxy.program import ProxySurroundings, proxy_of
-from fleetledger.coordinator.proxy.scoring_worker import Job
+from fleetledger.coordinator.proxy.decision import Input
+from fleetledger.coordinator.proxy.records import OrderScored
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
+from fleetledger.coordinator.proxy.shell import ProxyProgram, ProxySurroundings
 from fleetledger.schemas.envelope import PROXY, Sender
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId
@@ -22,6 +21,7 @@ from fleetledger.simulator.virtual.exchange import VirtualExchange
 from fleetledger.simulator.virtual.loop import Endpoint
 from fleetledger.simulator.virtual.world import VirtualWorld
 from fleetledger.transport.meter import Counts, Meter
+from fleetledger.transport.results import JobQueue
 from fleetledger.transport.transfer import Party
 
 PAUSE_SECONDS = 0.02
@@ -30,33 +30,19 @@ WORK_SECONDS = 1.0
 """Of a score, and of a look at gradients, by the fleet's clock."""
 
 
-class InlineScoring:
+class InlineScoring(JobQueue[Input]):
     """Scoring without a thread; `wake` is called when there are results."""
 
     def __init__(self, world: VirtualWorld, wake: Callable[[], None]) -> None:
+        super().__init__(wake, "scoring")
         self._world = world
-        self._wake = wake
-        self._results: list[Input] = []
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Callable[[], Input], thread: str = "") -> None:
         """Do a job now; its result is there when the time for it is over."""
         with self._world.stopwatch.phase("proxy"):
             result = in_fleet_time(job())
         loop = self._world.loop
         loop.at(loop.clock.now + WORK_SECONDS, lambda: self.put(result))
-
-    def put(self, happening: Input) -> None:
-        """Add an input from elsewhere."""
-        self._results.append(happening)
-        self._wake()
-
-    def collect(self) -> list[Input]:
-        """Take the inputs so far."""
-        taken, self._results = self._results, []
-        return taken
-
-    def stop(self) -> None:
-        """Nothing is under way that could be waited for."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +87,10 @@ class VirtualProxy:
             InlineScoring(world, self._endpoint.ask),
             world.loop.clock.readings,
         )
-        self._shell = proxy_of(home, settings, around)
+        self._shell = ProxyProgram(home, settings, around)
 
     def start(self) -> None:
         """Connect."""
-        for exchange in self._exchanges:
-            exchange.begin()
         self._shell.begin()
         self._endpoint.ask()
 
@@ -128,8 +112,7 @@ class VirtualProxy:
 
 def in_fleet_time(result: Input) -> Input:
     """Return a result that says nothing of this machine's clock."""
-    if not isinstance(result, inputs.ScoringFinished):
+    if not isinstance(result, OrderScored):
         return result
-    scored = result.change.scored
-    answer = scored.answer.model_copy(update={"seconds": WORK_SECONDS})
-    return inputs.ScoringFinished(replace(result.change, scored=replace(scored, answer=answer)))
+    answer = result.scored.answer.model_copy(update={"seconds": WORK_SECONDS})
+    return replace(result, scored=replace(result.scored, answer=answer))

@@ -5,46 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from fleetledger.coordinator.proxy.inputs import Input
-from fleetledger.coordinator.proxy.program import ProxySurroundings, proxy_of
-from fleetledger.coordinator.proxy.scoring_worker import Job
+from fleetledger.coordinator.proxy.decision import Input
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
-from fleetledger.coordinator.proxy.shell import ProxyProgram
+from fleetledger.coordinator.proxy.shell import ProxyProgram, ProxySurroundings
 from fleetledger.schemas.envelope import PROXY, Sender
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import FleetId
 from fleetledger.simulator.virtual.proxy import PAUSE_SECONDS, in_fleet_time
 from fleetledger.simulator.virtual.seeds import seeded_boot
+from fleetledger.transport.results import JobQueue
 from fleetledger.transport.transfer import Party
 from tests.chaos.crashable import Crashable, FaultyWorld
 
 
-class SlowScoring:
+class SlowScoring(JobQueue[Input]):
     """Slow scoring, so that anything may happen before it ends."""
 
     def __init__(
         self, wake: Callable[[], None], later: Callable[[Callable[[], None]], None]
     ) -> None:
-        self._wake = wake
+        super().__init__(wake, "scoring")
         self._later = later
-        self._results: list[Input] = []
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Callable[[], Input], thread: str = "") -> None:
         """Do a job later, after those before it."""
         self._later(lambda: self.put(in_fleet_time(job())))
-
-    def put(self, happening: Input) -> None:
-        """Add an input from elsewhere."""
-        self._results.append(happening)
-        self._wake()
-
-    def collect(self) -> list[Input]:
-        """Take the inputs so far."""
-        taken, self._results = self._results, []
-        return taken
-
-    def stop(self) -> None:
-        """Nothing is under way that could be waited for."""
 
 
 class CrashableProxy(Crashable):
@@ -70,9 +55,7 @@ class CrashableProxy(Crashable):
         branch = self.exchange(Party(FleetTopics(self._fleet, "proxy"), sender()))
         scoring = SlowScoring(control.wake, lambda act: self.later("scoring", act))
         around = ProxySurroundings(sender(), control, ordinary, branch, scoring, self.clock)
-        self._shell = shell = proxy_of(self._home, ProxyHomeSettings(fleet=self._fleet), around)
-        for exchange in (ordinary, branch):
-            exchange.start()
+        self._shell = shell = ProxyProgram(self._home, ProxyHomeSettings(fleet=self._fleet), around)
         shell.begin()
         endpoint.ask()
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from fleetledger.coordinator.core.rules import AdapterRules, RolloutRules
+from fleetledger.coordinator.serving.broker import mqtt_settings
 from fleetledger.coordinator.settings import (
     FILE_NAME,
     CoordinatorBrokerSettings,
     CoordinatorSettings,
     MethodSection,
     load,
-    password_file,
     write_new,
 )
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
@@ -90,17 +90,17 @@ def test_a_broken_file_is_named_with_field_and_value(tmp_path: Path, text: str, 
 
 def test_a_missing_password_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"broker\.password_file"):
-        password_file(tmp_path, SETTINGS)
+        mqtt_settings(tmp_path, SETTINGS, role="control")
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o602])
 def test_a_password_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
     file = tmp_path / "secret"
     write_private(file, b"s3cret\n")
-    assert password_file(tmp_path, SETTINGS) == file
+    assert mqtt_settings(tmp_path, SETTINGS, role="control").password == file
     file.chmod(mode)
     with pytest.raises(SettingsError) as caught:
-        password_file(tmp_path, SETTINGS)
+        mqtt_settings(tmp_path, SETTINGS, role="control")
     assert str(caught.value).endswith(
         f"{file}: others may read it (mode {mode:04o}); run `chmod 600 {file}`"
     )

@@ -20,6 +20,7 @@ from fleetledger.schemas.systemd_units import UnitKind
 from fleetledger.schemas.token import Token
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.transport.brokers.authority import Authority as FleetAuthority
+from fleetledger.transport.mqtt_settings import settings_by_role
 
 DEVICE, FLEET = DeviceId("camera-1"), FleetId("mill")
 COORDINATOR_KEY = SigningKey.fresh(KeyName(f"{FLEET}/coordinator")).verify_key
@@ -182,8 +183,9 @@ def test_a_password_takes_the_place_of_a_certificate(kit: Path, tmp_path: Path) 
     assert install(kit, home)[0] == 0
 
     opened = AgentHome.open(home)
-    assert opened.password_file() == home / "broker.password"
-    tls = opened.settings.broker.tls
+    broker = opened.settings.broker
+    assert settings_by_role(broker, home, "a")("control").password == home / "broker.password"
+    tls = broker.tls
     assert tls is not None
     assert (tls.ca_file, tls.certificate_file) == (Path("ca.pem"), None)
 

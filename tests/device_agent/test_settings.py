@@ -7,9 +7,11 @@ from pydantic import ValidationError
 
 from fleetledger.device_agent.errors import HomeError
 from fleetledger.device_agent.home import AgentHome, NewHome, lock_home, write_home
+from fleetledger.device_agent.running import mqtt_connect
 from fleetledger.device_agent.settings import AgentBrokerSettings, AgentDataSettings, AgentSettings
 from fleetledger.schemas.settings_file import SettingsError
 from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.transport.mqtt_settings import settings_by_role
 
 NEW = NewHome(DeviceId("bench-3"), FleetId("workshop"), host="broker.lan", port=8883)
 
@@ -111,7 +113,9 @@ def home_with_password(folder: Path, content: bytes | None, mode: int = 0o600) -
 
 
 def test_a_password_is_one_line_of_a_private_file(tmp_path: Path) -> None:
-    assert home_with_password(tmp_path, b"s3cret\n").password_file() is not None
+    home = home_with_password(tmp_path, b"s3cret\n")
+    settings = settings_by_role(home.settings.broker, home.folder, "a")
+    assert settings("control").secret() == "s3cret"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +131,7 @@ def test_a_password_file_that_is_wrong_is_told_without_its_content(
     tmp_path: Path, content: bytes | None, mode: int, told: str
 ) -> None:
     with pytest.raises(SettingsError, match=told) as caught:
-        home_with_password(tmp_path, content, mode).password_file()
+        mqtt_connect(home_with_password(tmp_path, content, mode))
     assert "s3cret" not in str(caught.value)
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from fleetledger.coordinator.models.job_runner import Finished, ThreadJobRunner
-from fleetledger.coordinator.proxy.inputs import Input
-from fleetledger.coordinator.proxy.scoring_worker import ScoringThread
 from fleetledger.transport.errors import ThreadEndedError
 from tests.threads_that_end import BREAKING, PATIENCE, assert_ended_with_a_sentence, run_broken
 
@@ -48,17 +46,3 @@ def test_a_job_that_breaks_is_raised_to_whoever_takes_results(kind: str) -> None
     with pytest.raises(ThreadEndedError, match="No space left"):
         job_runner.results()
     job_runner.stop()
-
-
-def test_a_job_of_a_proxy_that_breaks_is_raised_to_its_loop() -> None:
-    told = threading.Event()
-    workbench = ScoringThread(told.set)
-
-    def job() -> Input:
-        raise OSError(28, "No space left on device")
-
-    workbench.submit(job)
-    assert told.wait(PATIENCE)
-    with pytest.raises(ThreadEndedError, match="No space left"):
-        workbench.collect()
-    workbench.stop()

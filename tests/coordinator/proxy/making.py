@@ -182,8 +182,6 @@ class World:
 
     def start(self) -> None:
         self.proxy = build(self.home, self.settings, self._connect)
-        self.proxy._parts.ordinary.start()  # as `run` does before its loop
-        self.proxy._parts.branch.start()
         self.proxy.begin()
 
     def kill(self) -> None:

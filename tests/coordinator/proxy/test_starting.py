@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from fleetledger.coordinator.cli.coordinator import app
 from fleetledger.coordinator.errors import ProxyError
 from fleetledger.coordinator.proxy import program
-from fleetledger.coordinator.proxy.settings import ProxyHomeSettings, load, password_file, write_new
+from fleetledger.coordinator.proxy.settings import ProxyHomeSettings, load, write_new
 from fleetledger.coordinator.settings import CoordinatorSettings
 from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.private_file import write_private
@@ -34,12 +34,12 @@ def test_init_writes_settings_that_can_be_read(tmp_path: Path) -> None:
     settings = load(tmp_path / "new")
     assert (settings.fleet, settings.broker.port) == ("mill", 1999)
     with pytest.raises(SettingsError, match="secret"):
-        password_file(tmp_path / "new", settings)
+        program.mqtt_connect(tmp_path / "new", settings)
     write_private(tmp_path / "new" / "secret", b"word\n")
-    assert password_file(tmp_path / "new", settings) == tmp_path / "new" / "secret"
+    program.mqtt_connect(tmp_path / "new", settings)
     (tmp_path / "new" / "secret").chmod(0o644)
     with pytest.raises(SettingsError, match="chmod 600"):
-        password_file(tmp_path / "new", settings)
+        program.mqtt_connect(tmp_path / "new", settings)
 
 
 def test_settings_are_not_written_over(home: Path) -> None:

@@ -12,10 +12,9 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from fleetledger.coordinator.core import inputs
-from fleetledger.coordinator.proxy.inputs import Input
-from fleetledger.coordinator.proxy.program import ProxySurroundings, proxy_of
-from fleetledger.coordinator.proxy.scoring_worker import Job
+from fleetledger.coordinator.proxy.decision import Input
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
+from fleetledger.coordinator.proxy.shell import ProxyProgram, ProxySurroundings
 from fleetledger.device_agent.core.outbox import refusal_problem
 from fleetledger.device_agent.core.records import OutboxKey
 from fleetledger.schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
@@ -33,6 +32,7 @@ from fleetledger.simulator.virtual.stopwatch import Stopwatch
 from fleetledger.transport.block_source import BlockSource
 from fleetledger.transport.interface import Connected, Event, IncomingMessage, OutgoingMessage
 from fleetledger.transport.meter import Counts, Meter
+from fleetledger.transport.results import JobQueue
 
 _MOST_BYTES = 1 << 28
 
@@ -135,29 +135,17 @@ class HandedFiles:
         """End nothing: all is here."""
 
 
-class DirectScoring:
+class DirectScoring(JobQueue[Input]):
     """Scoring that runs a job when it is submitted, counted as `proxy`."""
 
     def __init__(self, stopwatch: Stopwatch) -> None:
+        super().__init__(lambda: None, "scoring")
         self._stopwatch = stopwatch
-        self._results: list[Input] = []
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Callable[[], Input], thread: str = "") -> None:
         """Do a job now."""
         with self._stopwatch.phase("proxy"):
             self.put(in_fleet_time(job()))
-
-    def put(self, happening: Input) -> None:
-        """Add an input from elsewhere."""
-        self._results.append(happening)
-
-    def collect(self) -> list[Input]:
-        """Take the inputs so far."""
-        taken, self._results = self._results, []
-        return taken
-
-    def stop(self) -> None:
-        """Nothing is under way."""
 
 
 class LightProxy:
@@ -179,7 +167,7 @@ class LightProxy:
         self._mailbox = Mailbox()
         self._files = HandedFiles(context.coordinator.blobs.get)
         self._gradients = HandedFiles(self._payloads.__getitem__)
-        self._program = proxy_of(
+        self._program = ProxyProgram(
             home,
             settings,
             ProxySurroundings(
