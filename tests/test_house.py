@@ -38,14 +38,14 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(49900, 10.1, 12.4, 54, 865),
-    "device_agent": Room(22050, 10.8, 13.4, 22, 306),
+    "coordinator": Room(49400, 10.1, 12.5, 54, 859),
+    "device_agent": Room(22000, 10.8, 13.4, 22, 306),
     "export": Room(7150, 10.0, 12.9, 6, 105),
     "learning": Room(16550, 8.0, 9.6, 25, 207),
     "methods": Room(15650, 11.8, 15.3, 33, 129),
-    "schemas": Room(8700, 7.8, 10.8, 15, 100),
-    "simulator": Room(29950, 12.4, 14.5, 56, 486),
-    "transport": Room(6800, 8.6, 10.0, 7, 88),
+    "schemas": Room(8750, 7.9, 10.8, 15, 100),
+    "simulator": Room(29900, 12.4, 14.5, 56, 486),
+    "transport": Room(6900, 8.6, 10.1, 7, 89),
 }
 
 
