@@ -36,7 +36,9 @@ def test_tail_prints_the_newest_entries_as_columns(home: Path) -> None:
     assert code == 0
     assert [line[0] for line in lines] == ["10", "11"]
     assert lines[0][1] == "1970-01-01T00:00:00Z"
-    assert lines[0][2].startswith("device-1 recorded contribution.withdrawn: note = 'é', part = 10")
+    assert lines[0][2].startswith(
+        "device-1 recorded contribution.withdrawn: note = 'é', number = 10"
+    )
 
 
 def test_a_terminal_gets_texts_as_they_are(home: Path) -> None:
@@ -87,7 +89,7 @@ def test_show_explains_an_entry_and_prints_all_of_it(home: Path) -> None:
     code, out, _ = run("show", "5", "--home", str(home))
     assert code == 0
     assert out.startswith("device-2 recorded contribution.accepted: ")
-    assert "part = 5" in out.splitlines()[0]
+    assert "number = 5" in out.splitlines()[0]
     assert f"   blob  {Digest.of(LARGE)}\n" in out
     assert '"note": "é"' in out
 

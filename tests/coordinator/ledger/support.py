@@ -18,7 +18,8 @@ LARGE = bytes(range(256)) * (SMALL_BLOB_BYTES // 128)
 
 def draft(number: int, *, kind: str = "contribution.accepted", **more: object) -> EntryDraft:
     """A draft like the coordinator's: JSON of mixed types, a device, no blobs."""
-    body = {"part": number, "samples": {"Katze": 3, "hund": number}, "share": 0.25, "note": "é"}
+    body = {"number": number, "samples": {"Katze": 3, "hund": number}, "share": 0.25, "note": "é"}
+    body["part"] = {"round": None}
     device = DeviceId(f"device-{number % 3}")
     return EntryDraft(kind, str(device), body, device=device, **more)  # type: ignore[arg-type]
 

@@ -22,7 +22,7 @@ def test_ranges_and_kinds_select_entries(tmp_path: Path) -> None:
         assert [entry.index for entry in reader.entries(10)] == [10, 11]
         assert [entry.index for entry in reader.find(_Withdrawn)] == [10]
         assert list(reader.entries(12)) == []
-        assert reader.entry(5).body["part"] == 5
+        assert reader.entry(5).body["number"] == 5
         with pytest.raises(LedgerError, match="index: 12 is not in the ledger; it holds 0 to 11"):
             reader.entry(12)
 
@@ -124,8 +124,8 @@ def test_entries_are_found_by_kind_device_and_body(tmp_path: Path) -> None:
         assert found(_Accepted, device="device-1") == [1, 4, 7]
         assert found(_Accepted, last=True) == [7, 9, 11]
         assert found(_Accepted, last=True, stop=9) == [6, 7, 8]
-        assert found(_Accepted, where={"part": 5, "samples.hund": 5}) == [5]
-        assert found(_Withdrawn, where={"part": 5}) == []
+        assert found(_Accepted, where={"number": 5, "samples.hund": 5}) == [5]
+        assert found(_Withdrawn, where={"number": 5}) == []
 
 
 def test_more_entries_than_a_page_are_found_in_order(tmp_path: Path) -> None:
@@ -152,12 +152,12 @@ def test_the_newest_entries_are_found_by_what_they_are_about(tmp_path: Path) -> 
 
 
 def test_what_devices_measured_of_a_version_is_found_by_an_index(tmp_path: Path) -> None:
-    body = {"version": 3}
+    body, asked = {"evaluation": {"version": 3}}, {"evaluation.version": 3}
     with Ledger.open(tmp_path / "ledger.db") as ledger:
         ledger.append([EntryDraft(_Evaluated.kind, "a", body, device=DeviceId("a"))])
         told = list[str]()
         ledger.db.conn.set_trace_callback(told.append)
-        assert [one.body for one in ledger.find(_Evaluated, last=True, where=body)] == [body]
+        assert [one.body for one in ledger.find(_Evaluated, last=True, where=asked)] == [body]
         ledger.db.conn.set_trace_callback(None)
         plan = ledger.db.execute(f"EXPLAIN QUERY PLAN {told[0]}").fetchall()
     assert "entry_of_version" in str(plan)
