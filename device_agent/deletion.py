@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from fleetledger.device_agent.core.changes.actions import CheckpointForgotten
-from fleetledger.device_agent.core.changes.releases import TrustForgotten
-from fleetledger.device_agent.core.changes.rounds import MemoryForgotten
+from fleetledger.device_agent.core.changes import Durable
 from fleetledger.device_agent.core.coordinator_presence import proven_size
+from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.models import files_to_keep
+from fleetledger.device_agent.core.presence import forget_actions
+from fleetledger.device_agent.core.records import SignedNews
 from fleetledger.device_agent.core.state import AgentRecords
 from fleetledger.device_agent.errors import HomeError
 from fleetledger.device_agent.features.cache import cache_bytes, delete_cache
@@ -60,7 +61,7 @@ class TrainingMemory:
 
     def delete(self) -> None:
         """Delete it; raise `HomeError` or `StoreError` when the disk refuses."""
-        self._store.commit(self._store.load(), (MemoryForgotten(),))
+        self._store.commit(self._store.load(), (Durable(forget_memory),))
         try:
             self._blobs.clean(self._needed(self._store.load()))
             delete_cache(self._home.feature_cache)
@@ -73,6 +74,13 @@ class TrainingMemory:
         The others are the memory, and what an agent that was killed left of an earlier one.
         """
         return files_to_keep(replace(records, memory=None)) | self._slots.digests()
+
+
+def forget_memory(draft: Draft) -> None:
+    """Forget what the method remembers, and gradients that wait for the proxy."""
+    draft.memory, draft.exemplars = None, 0
+    for key in [key for key in draft.outbox if key.about == "gradients"]:
+        draft.take_out(key)
 
 
 @contextmanager
@@ -96,11 +104,17 @@ def forget_checkpoint(home: AgentHome) -> str:
             return "no state of a ledger is known here"
         seen = records.seen
         root = "" if seen is None else f" with the root {seen.root} over {seen.size}"
-        store.commit(records, (CheckpointForgotten(),))
+        store.commit(records, (Durable(forget_ledger),))
         return (
             f"forgotten: a ledger of {count_of(size, 'entry', 'entries')}{root}, and what it "
             f"asked of this device"
         )
+
+
+def forget_ledger(draft: Draft) -> None:
+    """Forget what the ledger has proven, and its actions."""
+    draft.seen, draft.heard, draft.silent = None, SignedNews(), 0.0
+    forget_actions(draft, None)
 
 
 def forget_trust(home: AgentHome) -> str:
@@ -114,8 +128,14 @@ def forget_trust(home: AgentHome) -> str:
             return "no newer root and no release is known here"
         highest = max((height.number for height in records.heights.values()), default=0)
         root = "none" if records.root is None else f"version {records.root.document.version}"
-        store.commit(records, (TrustForgotten(),))
+        store.commit(records, (Durable(forget_root),))
         return f"forgotten: root {root}, and that release {highest} was taken"
+
+
+def forget_root(draft: Draft) -> None:
+    """Forget roots and releases beyond the root in the agent's folder."""
+    draft.root = draft.release = None
+    draft.heights.clear()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.changes import Durable
 from fleetledger.device_agent.core.log_words import Line, contribution_line, of_round, warning
 from fleetledger.device_agent.core.requests import Request, Say, SendOutboxMessage, Train
 from fleetledger.device_agent.core.state import AgentState
@@ -121,7 +121,7 @@ def _lines(turn: _Turn, state: AgentState, event: inputs.Input) -> Iterator[Line
     yield from _presence(turn, state)
     if isinstance(event, inputs.TrainingFinished | inputs.NoveltyChecked | inputs.NothingToTrain):
         yield _training_ended(event)
-    said = [line for change in turn.changes if (line := change.says()) is not None]
+    said = [change.line for change in turn.changes if change.line is not None]
     if isinstance(event, inputs.ReceiptArrived):
         index = getattr(event.receipt.answer, "ledger_index", None)
         said = [replace(line, fields={"index": index, **line.fields}) for line in said]

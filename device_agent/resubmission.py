@@ -8,7 +8,11 @@ part is taken out first, so that nothing counts twice. What the operator retract
 
 from __future__ import annotations
 
-from fleetledger.device_agent.core.changes.contributions import PartsGivenAgain
+from dataclasses import replace
+
+from fleetledger.device_agent.core.changes import Durable
+from fleetledger.device_agent.core.counting import release_images
+from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.state import AgentRecords
 from fleetledger.device_agent.deletion import store_of
 from fleetledger.device_agent.home import AgentHome
@@ -32,11 +36,22 @@ def resubmit(home: AgentHome) -> str:
         if not again:
             return f"nothing was refused here that could be given again{said}"
         images = _images_of(records, again)
-        store.commit(records, (PartsGivenAgain(again),))
+        store.commit(records, (parts_given_again(again),))
     return (
         f"{count_of(images, 'image')} of {count_of(len(again), 'refused part')} "
         f"{agree(images, 'is', 'are')} counted again and given when the agent runs{said}"
     )
+
+
+def parts_given_again(keys: tuple[PartKey, ...]) -> Durable:
+    """Count the images of refused parts again: they go into new parts."""
+
+    def write(draft: Draft) -> None:
+        for key in keys:
+            release_images(draft, key)
+            draft.parts[key] = replace(draft.parts[key], state="withdrawn", payload=None)
+
+    return Durable(write)
 
 
 def _images_of(records: AgentRecords, keys: tuple[PartKey, ...]) -> int:

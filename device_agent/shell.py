@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from fleetledger.device_agent.core import coordinator_presence, inputs
-from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.changes import Durable
 from fleetledger.device_agent.core.records import ActiveModel, OutboxKey
 from fleetledger.device_agent.core.requests import (
     AdoptKey,

@@ -1,4 +1,4 @@
-"""Print what a change costs who lives in the house: files, arrows, statements, sizes.
+"""Print what a change costs who lives in the house: files, arrows, sizes.
 
 Nothing is run, the source alone is read; another checkout can be given, such as a git worktree of
 another commit.
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.house.kinds import ROOT, entry_kinds, files_naming
-from benchmarks.house.programs import assemblies, statements
+from benchmarks.house.programs import assemblies
 from benchmarks.house.shelves import arrows, arrows_up
 from benchmarks.house.source import Source
 
@@ -23,7 +23,7 @@ def figures(source: Source) -> list[tuple[str, str]]:
     """Return every figure with what it is of."""
     kinds, back_up = entry_kinds(source), arrows_up(source)
     named = [len(files_naming(source, kind, name)) for kind, name in kinds.items()]
-    said, lines = statements(source), [file.lines for file in source.files.values()]
+    lines = [file.lines for file in source.files.values()]
     return [
         ("files that name a kind of entry, mean", f"{statistics.mean(named):.2f}"),
         ("the same, median and most", f"{statistics.median(named):g}, {max(named)}"),
@@ -32,8 +32,6 @@ def figures(source: Source) -> list[tuple[str, str]]:
             "imports back up within coordinator",
             f"{len(back_up)} of {len(arrows(source))}",
         ),
-        ("statements of a change on the device, mean", f"{statistics.mean(said.values()):.2f}"),
-        ("changes on the device", f"{len(said)}"),
         ("places that put a program together", f"{len(assemblies(source))}"),
         ("files", f"{len(lines)}"),
         ("lines", f"{sum(lines):,}"),
@@ -48,11 +46,6 @@ def details(source: Source) -> list[tuple[str, str]]:
     return [
         *((f"{kind} ({len(files)})", " ".join(files)) for kind, files in sorted(naming.items())),
         *(("back up", f"{one} -> {other}") for one, other in arrows_up(source)),
-        *(
-            ("said often", f"{name}: {often}")
-            for name, often in statements(source).items()
-            if often > 1
-        ),
         *(("put together", module) for module in assemblies(source)),
     ]
 

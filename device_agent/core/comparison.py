@@ -16,15 +16,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.actions import ActionEnded
-from fleetledger.device_agent.core.changes.durable import Durable, Put
-from fleetledger.device_agent.core.changes.rollouts import ComparisonWritten
+from fleetledger.device_agent.core.changes import Durable, Put, action_ended
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
-from fleetledger.device_agent.core.records import ActiveModel, PendingComparison
+from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.log_words import Line
+from fleetledger.device_agent.core.records import (
+    ActiveModel,
+    OutboxKey,
+    OutboxMessage,
+    PendingComparison,
+)
 from fleetledger.device_agent.core.requests import Compare, ForgetCandidate
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.models import DesiredModel, ModelStatus
-from fleetledger.schemas.rollouts import Mode
+from fleetledger.schemas.rollouts import Mode, ModelComparison
 
 
 def wanted(
@@ -54,7 +60,7 @@ def candidate_kept(state: AgentState, event: inputs.CandidateKept, _now: float) 
     asked = wanted(state.records, action, "shadow", event.candidate, beside) if newest else ()
     return change(
         replace(state.models, installing=None, candidate=event.candidate),
-        ActionEnded(event.action, status),
+        action_ended(event.action, status),
         *asked,
         replace(state.told, status=False),
         replace(state.files, littered=True),
@@ -111,7 +117,35 @@ def compared(state: AgentState, event: inputs.Compared, _now: float) -> AgentDec
     ended = replace(state.models, comparing=False)
     if not _still_so(state, event.pending):
         return change(ended)
-    return change(ended, ComparisonWritten(event.pending, event.comparison))
+    return change(ended, comparison_written(event.pending, event.comparison))
+
+
+def comparison_written(pending: PendingComparison, comparison: ModelComparison) -> Durable:
+    """Send what came of a comparison, under the next number, and note that it is done."""
+
+    def write(draft: Draft) -> None:
+        body = comparison.model_copy(update={"number": draft.comparisons})
+        draft.comparisons += 1
+        draft.comparing, draft.compared = None, pending.pair
+        draft.post(OutboxKey("comparison", body.key), OutboxMessage(0, body))
+
+    pairs = comparison.classes.values()
+    fields = {
+        "version": comparison.candidate_version,
+        "rollout": comparison.rollout,
+        "group": comparison.group,
+        "beside": comparison.active_version,
+        "images": sum(pair.images for pair in pairs),
+        "only_active": sum(pair.only_active for pair in pairs),
+        "only_candidate": sum(pair.only_candidate for pair in pairs),
+    }
+    text = (
+        f"compared model {fields['version']} with model {fields['beside']} on {fields['images']} "
+        f"held-out samples, of which {fields['only_active']} only the latter had right, "
+        f"{fields['only_candidate']} only the former, and on "
+        f"{count_of(comparison.unlabelled, 'other')}"
+    )
+    return Durable(write, Line("model.compared", text, fields))
 
 
 def failed(state: AgentState, event: inputs.ComparisonFailed, _now: float) -> AgentDecision:
@@ -127,7 +161,7 @@ def failed(state: AgentState, event: inputs.ComparisonFailed, _now: float) -> Ag
         reason=event.reason[:500],
     )
     told = replace(state.told, status=False)
-    decision = change(Put(comparing=None, settling=None), ActionEnded(None, status), told)
+    decision = change(Put(comparing=None, settling=None), action_ended(None, status), told)
     if event.pending.mode == "run":
         return decision + change(ended)
     return decision + change(replace(ended, candidate=None)) + ask(ForgetCandidate())

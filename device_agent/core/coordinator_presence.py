@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.durable import Put
+from fleetledger.device_agent.core.changes import Put
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
 from fleetledger.device_agent.core.notices import problem, report_problems
 from fleetledger.device_agent.core.records import Listening, News, SignedNews

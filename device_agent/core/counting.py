@@ -12,14 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.contributions import (
-    ImagesUnanswered,
-    ImagesUnusable,
-    NothingWritten,
-    PartWithdrawn,
-    PartWritten,
-)
-from fleetledger.device_agent.core.changes.durable import Change
+from fleetledger.device_agent.core.changes import Change, Durable
 from fleetledger.device_agent.core.decision import (
     NOTHING_TO_DO,
     AgentDecision,
@@ -28,13 +21,18 @@ from fleetledger.device_agent.core.decision import (
     change,
     tried,
 )
+from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.log_words import Line, because, contribution_line, of_part
 from fleetledger.device_agent.core.notices import problem, recovered, report_problems
 from fleetledger.device_agent.core.policy import refusal
 from fleetledger.device_agent.core.records import (
+    CountedImage,
     CountingState,
+    GivenPart,
     ImageToCount,
     Job,
     OutboxKey,
+    OutboxMessage,
     Scanning,
 )
 from fleetledger.device_agent.core.requests import ComputePart
@@ -47,8 +45,8 @@ from fleetledger.device_agent.core.standing_problems import (
 )
 from fleetledger.device_agent.core.state import AgentState
 from fleetledger.schemas.assignments import Assignment
-from fleetledger.schemas.contributions import Contribution, PartKey
-from fleetledger.schemas.values import Digest
+from fleetledger.schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
+from fleetledger.schemas.values import ClassName, Digest
 
 FOREIGN = "made by an earlier installation of this device, which counts its images anew"
 _DOUBLINGS = 30
@@ -85,7 +83,22 @@ def _refuse(state: AgentState, assignment: Assignment, reason: str) -> AgentDeci
     """Say once for a stage that its method asks for what may not leave this device."""
     if assignment.frozen is None or assignment.stage in state.records.nothing:
         return NOTHING_TO_DO
-    return change(NothingWritten(assignment.stage, reason))
+    return change(nothing_written(assignment.stage, reason))
+
+
+def nothing_written(stage: int, reason: str = "") -> Durable:
+    """Say that the device gives nothing for a stage.
+
+    `reason` is the policy's; empty where there is no data.
+    """
+
+    def write(draft: Draft) -> None:
+        draft.nothing.add(stage)
+        message = OutboxKey("nothing", PartKey(stage=stage, part=0))
+        draft.post(message, OutboxMessage(0, Nothing(stage=stage, reason=reason)))
+
+    text = f"nothing for stage {stage}{because(reason)}"
+    return Durable(write, Line("stage.nothing", text, {"stage": stage, "reason": reason}))
 
 
 def _can_count(state: AgentState, assignment: Assignment) -> bool:
@@ -112,8 +125,34 @@ def _withdraw_foreign_parts(state: AgentState) -> AgentDecision:
         if message is not None and message.revision > held.revision:
             continue
         revision = max(held.revision, part.revision if part is not None else 0) + 1
-        withdrawals.append(PartWithdrawn(key, revision, FOREIGN))
+        withdrawals.append(part_withdrawn(key, revision, FOREIGN))
     return AgentDecision(tuple(withdrawals))
+
+
+def part_withdrawn(key: PartKey, revision: int, reason: str) -> Durable:
+    """Take a part out of the sum; its images may be counted again."""
+
+    def write(draft: Draft) -> None:
+        release_images(draft, key)
+        known = draft.parts.get(key)
+        lineage = known.lineage if known is not None else None
+        draft.parts[key] = GivenPart(revision, "withdrawn", lineage, None)
+        draft.take_out(OutboxKey("contribution", key))
+        body = Withdrawal(key=key, revision=revision, reason=reason)
+        draft.post(OutboxKey("withdrawal", key), OutboxMessage(revision, body))
+
+    text = f"takes part {key.part} of stage {key.stage} back{because(reason)}"
+    return Durable(write, Line("part.withdrawn", text, of_part(key, reason=reason)))
+
+
+def release_images(draft: Draft, key: PartKey) -> None:
+    """Let the images of a part be counted again."""
+    part = draft.parts.get(key)
+    if part is None or part.lineage is None:
+        return
+    counted = draft.counted[part.lineage]
+    for digest in [digest for digest, item in counted.items() if item.key == key]:
+        del counted[digest]
 
 
 def _repeat_a_part(state: AgentState, assignment: Assignment) -> AgentDecision:
@@ -126,7 +165,7 @@ def _repeat_a_part(state: AgentState, assignment: Assignment) -> AgentDecision:
         if images:
             return _compute(state, assignment, key, revision, images)
         if key in relabelled:
-            return change(PartWithdrawn(key, revision, RELABELLED))
+            return change(part_withdrawn(key, revision, RELABELLED))
     return NOTHING_TO_DO
 
 
@@ -263,7 +302,7 @@ def _say_nothing(state: AgentState, assignment: Assignment) -> AgentDecision:
         key.stage == stage and part.state in ("waiting", "accepted")
         for key, part in state.records.parts.items()
     )
-    return NOTHING_TO_DO if answered else change(NothingWritten(stage))
+    return NOTHING_TO_DO if answered else change(nothing_written(stage))
 
 
 def part_computed(state: AgentState, event: inputs.PartComputed, now: float) -> AgentDecision:
@@ -287,7 +326,28 @@ def part_computed(state: AgentState, event: inputs.PartComputed, now: float) -> 
     contribution = _contribution(event)
     if event.offer is not None:
         decision += change(replace(state.files, here=state.files.here | {event.payload}))
-    return decision + change(PartWritten(contribution, images, event.attached))
+    return decision + change(part_written(contribution, images, event.attached))
+
+
+def part_written(
+    body: Contribution, images: tuple[tuple[Digest, ClassName], ...], attached: bytes | None
+) -> Durable:
+    """Write part, message and counted images, in place of an earlier revision's.
+
+    `attached` is the payload, unless it is offered.
+    """
+
+    def write(draft: Draft) -> None:
+        release_images(draft, body.key)
+        counted = draft.counted[body.lineage]
+        counted.update((digest, CountedImage(body.key, name)) for digest, name in images)
+        draft.measured -= {digest for digest, _ in images}
+        draft.parts[body.key] = GivenPart(body.revision, "waiting", body.lineage, body.payload)
+        draft.post(
+            OutboxKey("contribution", body.key), OutboxMessage(body.revision, body), attached
+        )
+
+    return Durable(write, contribution_line("contribution.made", "made", body))
 
 
 def _gave_at(state: AgentState, job: Job, now: float) -> float | None:
@@ -330,7 +390,27 @@ def samples_unanswered(
     reasons = tuple((digest, UNANSWERED) for digest in event.images)
     problems = [problem("sample", sample_text(state, *item)) for item in reasons]
     told = report_problems(state.told, problems, state.rules)
-    return change(ImagesUnanswered(event.frozen, reasons), told)
+    return change(images_unanswered(event.frozen, reasons), told)
+
+
+def images_unanswered(frozen: Digest, images: tuple[tuple[Digest, str], ...]) -> Durable:
+    """Leave out images of which a frozen model makes no finite features.
+
+    What was noted of other frozen models is forgotten.
+    """
+
+    def write(draft: Draft) -> None:
+        for other in list(draft.unanswered):
+            if other != frozen:
+                draft.unanswered[other].clear()
+        draft.unanswered[frozen].update(images)
+
+    return Durable(write)
+
+
+def images_unusable(images: tuple[tuple[Digest, str], ...]) -> Durable:
+    """Leave out images that do not decode, until their bytes change."""
+    return Durable(lambda draft: draft.unusable.update(images))
 
 
 def _some_vanished(
@@ -361,7 +441,7 @@ def _job_ended(
         return change(work, told)
     problems = [problem("sample", sample_text(state, *item)) for item in unusable]
     told = report_problems(told, problems, state.rules)
-    return change(work, ImagesUnusable(unusable), told)
+    return change(work, images_unusable(unusable), told)
 
 
 def _scan_again(state: AgentState, now: float) -> Scanning:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from fleetledger.device_agent.core.changes.durable import Change
+from fleetledger.device_agent.core.changes import Change
 from fleetledger.device_agent.core.records import Try
 from fleetledger.device_agent.core.requests import Request
 from fleetledger.device_agent.core.state import PIECES

@@ -17,16 +17,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.durable import Change
-from fleetledger.device_agent.core.changes.measurements import ImagesMeasured, TransitionWritten
+from fleetledger.device_agent.core.changes import Change, Durable
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
+from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.log_words import Line, because
 from fleetledger.device_agent.core.notices import problem, recovered, report_problems
-from fleetledger.device_agent.core.records import Detecting, ImageToCount
+from fleetledger.device_agent.core.records import Detecting, ImageToCount, OutboxKey, OutboxMessage
 from fleetledger.device_agent.core.requests import Measure
 from fleetledger.device_agent.core.standing_problems import left_out
 from fleetledger.device_agent.core.state import AgentState
-from fleetledger.learning.numerics.detection import DetectionRules, Measurement, observe, seeded
+from fleetledger.learning.numerics.detection import (
+    DetectionRules,
+    Detector,
+    Measurement,
+    observe,
+    seeded,
+)
 from fleetledger.schemas.assignments import MAX_NAME_BYTES
+from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.reports import (
     LONGEST_SECONDS,
     MAX_WAITING_CLASSES,
@@ -49,7 +57,22 @@ def names_due(state: AgentState, _now: float) -> AgentDecision:
         why="class name",
         classes=_waiting(state),
     )
-    return change(TransitionWritten(transition))
+    return change(transition_written(transition))
+
+
+def transition_written(body: Transition) -> Durable:
+    """Report something new; its class names are not reported again."""
+
+    def write(draft: Draft) -> None:
+        draft.transitions = body.number + 1
+        draft.reported |= set(body.classes)
+        key = PartKey(stage=body.stage, part=body.number)
+        draft.post(OutboxKey("transition", key), OutboxMessage(0, body))
+
+    names = ", ".join(sorted(body.classes))
+    text = f"sees something new in stage {body.stage}, by {body.why}{because(names)}"
+    fields = {"stage": body.stage, "why": body.why, "classes": names}
+    return Durable(write, Line("transition.noticed", text, fields))
 
 
 def measure_due(state: AgentState, now: float) -> AgentDecision:
@@ -87,11 +110,22 @@ def measured(state: AgentState, event: inputs.UncertaintyMeasured, now: float) -
     waiting = tuple(digest for digest in event.images if not _is_counted(state, digest))
     told = recovered(state.told, [detecting.trouble])
     detecting = replace(detecting, trouble="")
-    changes: list[Change] = [detecting, told, ImagesMeasured(detector, waiting)]
+    changes: list[Change] = [detecting, told, images_measured(detector, waiting)]
     found = next((item for item in measurements if item.transition), None)
     if found is not None and state.records.assignment and state.models.active:
-        changes.append(TransitionWritten(_by_entropy(state, found, _within(detecting, rules, now))))
+        transition = _by_entropy(state, found, _within(detecting, rules, now))
+        changes.append(transition_written(transition))
     return AgentDecision(tuple(changes))
+
+
+def images_measured(detector: Detector, images: tuple[Digest, ...]) -> Durable:
+    """Keep what the detector makes of new images, and which of them are not counted."""
+
+    def write(draft: Draft) -> None:
+        draft.detector = detector
+        draft.measured |= set(images)
+
+    return Durable(write)
 
 
 def seed(state: AgentState, event: inputs.Evaluated) -> AgentDecision:
@@ -104,7 +138,7 @@ def seed(state: AgentState, event: inputs.Evaluated) -> AgentDecision:
     )
     changes: tuple[Change, ...] = (replace(state.detecting, settled=False),)
     if detector != state.records.detector:
-        changes += (ImagesMeasured(detector, ()),)
+        changes += (images_measured(detector, ()),)
     return AgentDecision(changes)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.durable import Change
+from fleetledger.device_agent.core.changes import Change
 from fleetledger.device_agent.core.decision import (
     NOTHING_TO_DO,
     AgentDecision,

@@ -8,11 +8,12 @@ outbox, and rounds go on.
 from __future__ import annotations
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.rounds import GradientsLost, GradientsWritten
+from fleetledger.device_agent.core.changes import Durable
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
 from fleetledger.device_agent.core.notices import problem, report_happened
-from fleetledger.device_agent.core.records import TrainingJob
+from fleetledger.device_agent.core.records import OutboxKey, OutboxMessage, TrainingJob
 from fleetledger.device_agent.core.state import AgentState
+from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.proxy import PrototypeGradients
 
 
@@ -21,7 +22,13 @@ def gradients_written(event: inputs.TrainingFinished) -> AgentDecision:
     made = event.gradients
     if made is None:
         return NOTHING_TO_DO
-    return change(GradientsWritten(gradients_message(event.job, made), made.attached))
+    return change(gradients_kept(gradients_message(event.job, made), made.attached))
+
+
+def gradients_kept(body: PrototypeGradients, attached: bytes | None) -> Durable:
+    """Put gradients into the outbox; `attached` is the payload, unless it is offered."""
+    key, message = OutboxKey("gradients", body.key), OutboxMessage(0, body)
+    return Durable(lambda draft: draft.post(key, message, attached))
 
 
 def gradients_message(job: TrainingJob, made: inputs.MadeGradients) -> PrototypeGradients:
@@ -45,5 +52,10 @@ def lost_due(state: AgentState, _now: float) -> AgentDecision:
         if body.payload not in state.files.here:
             text = f"round {body.key.part}: their file is gone; the proxy goes without them"
             told = report_happened(state.told, [problem("gradients", text)], state.rules)
-            return change(GradientsLost(body.key), told)
+            return change(gradients_lost(body.key), told)
     return NOTHING_TO_DO
+
+
+def gradients_lost(key: PartKey) -> Durable:
+    """Take gradients out of the outbox whose file is gone."""
+    return Durable(lambda draft: draft.take_out(OutboxKey("gradients", key)))

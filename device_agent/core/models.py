@@ -13,8 +13,7 @@ from fleetledger.device_agent.core import (
     settling,
     variants,
 )
-from fleetledger.device_agent.core.changes.actions import ActionEnded, DesiredTaken
-from fleetledger.device_agent.core.changes.durable import Change, Put
+from fleetledger.device_agent.core.changes import Change, Durable, Put, action_ended
 from fleetledger.device_agent.core.decision import (
     NOTHING_TO_DO,
     AgentDecision,
@@ -23,6 +22,7 @@ from fleetledger.device_agent.core.decision import (
     change,
     tried,
 )
+from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.log_words import Line
 from fleetledger.device_agent.core.notices import (
     problem,
@@ -91,10 +91,26 @@ def desired(state: AgentState, event: inputs.DesiredArrived, _now: float) -> Age
     if verdict.refusal:
         return AgentDecision(verdict.root) + _not_taken(state, event.desired, verdict.refusal)
     return AgentDecision((*verdict.root, *verdict.release)) + change(
-        DesiredTaken(event.desired, event.coordinator),
+        desired_taken(event),
         replace(state.files, tries={}),
         replace(state.models, clock_due=0.0),
     )
+
+
+def desired_taken(event: inputs.DesiredArrived) -> Durable:
+    """Replace the desired model that was known, and forget what was begun with another one."""
+    desired_model, manifest = event.desired, event.desired.manifest.digest
+
+    def write(draft: Draft) -> None:
+        draft.desired, draft.ledger_boot = desired_model, event.coordinator
+        if draft.comparing is not None and draft.comparing.candidate.manifest != manifest:
+            draft.comparing = None
+        if draft.settling is not None and draft.settling.model.manifest != manifest:
+            draft.settling = None
+
+    version, mode = desired_model.version, desired_model.mode or "run"
+    fields = {"version": version, "index": desired_model.action, "mode": mode}
+    return Durable(write, Line("model.asked", f"asked to {mode} model {version}", fields))
 
 
 def _not_taken(state: AgentState, desired_model: DesiredModel, reason: str) -> AgentDecision:
@@ -103,7 +119,7 @@ def _not_taken(state: AgentState, desired_model: DesiredModel, reason: str) -> A
     status = _status(desired_model.version, manifest, "failed", f"refused: {reason}")
     if status == state.records.status:
         return NOTHING_TO_DO
-    return change(ActionEnded(None, status), replace(state.told, status=False))
+    return change(action_ended(None, status), replace(state.told, status=False))
 
 
 def open_action(state: AgentState) -> DesiredModel | None:
@@ -344,7 +360,7 @@ def model_installed(state: AgentState, event: inputs.ModelInstalled, now: float)
     released = () if event.release is None else (Put(release=event.release),)
     return change(
         models,
-        ActionEnded(event.action, status),
+        action_ended(event.action, status),
         *released,
         *(compares if action == state.records.desired else ()),
         *settling.begun(state, action, event, now),
@@ -372,7 +388,7 @@ def model_fell_back(state: AgentState, event: inputs.ModelFellBack, _now: float)
     evaluate = state.rules.evaluates and event.active is not None
     return change(
         replace(state.models, active=event.active, variant=event.variant, evaluate=evaluate),
-        ActionEnded(None, status),
+        action_ended(None, status),
         Put(settling=None),
         replace(state.told, status=False),
     )
@@ -382,7 +398,7 @@ def ended(state: AgentState, action: DesiredModel, outcome: str, reason: str) ->
     """Bring a desired model to an end without it, and report why."""
     status = _status(action.version, action.manifest.digest, outcome, reason)
     changes: tuple[Change, ...] = (
-        ActionEnded(action.action, status),
+        action_ended(action.action, status),
         replace(state.models, installing=None, reading=False),
         replace(state.told, status=False),
     )
@@ -430,7 +446,7 @@ def evaluated(state: AgentState, event: inputs.Evaluated, _now: float) -> AgentD
     return decision + change(model_evaluated(event.evaluation), replace(told, evaluation=False))
 
 
-def model_evaluated(found: Evaluation) -> Put:
+def model_evaluated(found: Evaluation) -> Durable:
     """Keep an evaluation of the active model, and log how well it does here."""
     version = found.version
     correct = sum(result.correct for result in found.results.values())

@@ -7,12 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.contributions import (
-    AcceptanceNoted,
-    PartRetracted,
-    RefusalNoted,
-)
-from fleetledger.device_agent.core.changes.durable import Put
+from fleetledger.device_agent.core.changes import Durable, Put
 from fleetledger.device_agent.core.decision import (
     NOTHING_TO_DO,
     AgentDecision,
@@ -20,6 +15,8 @@ from fleetledger.device_agent.core.decision import (
     change,
     tried,
 )
+from fleetledger.device_agent.core.draft import Draft, Refusal
+from fleetledger.device_agent.core.log_words import Line, because, of_part, warning
 from fleetledger.device_agent.core.notices import problem, report_happened
 from fleetledger.device_agent.core.policy import may_send
 from fleetledger.device_agent.core.presence import merge_held
@@ -28,13 +25,14 @@ from fleetledger.device_agent.core.records import (
     Deferral,
     OutboxKey,
     OutboxMessage,
+    PartState,
     PresenceState,
     Sending,
     Try,
 )
 from fleetledger.device_agent.core.requests import SendOutboxMessage
 from fleetledger.device_agent.core.state import AgentState
-from fleetledger.schemas.contributions import Contribution, HeldPart
+from fleetledger.schemas.contributions import Contribution, HeldPart, PartKey
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.proxy import PrototypeGradients
 from fleetledger.schemas.receipts import Accepted, Later, Receipt, Refused
@@ -87,12 +85,29 @@ def _proven(
 
 def _accepted(state: AgentState, key: OutboxKey, message: OutboxMessage) -> AgentDecision:
     changes = (
-        AcceptanceNoted(key),
+        acceptance_noted(key),
         _held_after(state.presence, key, message),
         replace(state.files, littered=True),
         replace(state.work, settled=False),
     )
     return AgentDecision(changes)
+
+
+def acceptance_noted(message: OutboxKey) -> Durable:
+    """Let a message and its payload go, whose receipt arrived."""
+
+    def write(draft: Draft) -> None:
+        draft.take_out(message)
+        _mark_part(draft, message, "accepted")
+
+    text = f"{message.words} was received"
+    return Durable(write, Line("contribution.received", text, message.fields))
+
+
+def _mark_part(draft: Draft, message: OutboxKey, mark: PartState) -> None:
+    # An answer to a round is no part.
+    if message.about == "contribution" and message.key in draft.parts:
+        draft.parts[message.key] = replace(draft.parts[message.key], state=mark)
 
 
 def _held_after(presence: PresenceState, key: OutboxKey, message: OutboxMessage) -> PresenceState:
@@ -115,13 +130,28 @@ def _refused(state: AgentState, key: OutboxKey, reason: str) -> AgentDecision:
         # Not withdrawn again in this connection; the next welcome says what is still held.
         presence = _without(presence, key)
     changes = (
-        RefusalNoted(key, reason),
+        refusal_noted(key, reason),
         presence,
         report_happened(state.told, [refusal_problem(key, reason)], state.rules),
         replace(state.files, littered=True),
         replace(state.work, settled=False),
     )
     return AgentDecision(changes)
+
+
+def refusal_noted(message: OutboxKey, reason: str) -> Durable:
+    """Move a message that is refused for good to the dead letters, with the reason."""
+
+    def write(draft: Draft) -> None:
+        refused = draft.outbox[message]
+        draft.refuse(Refusal(message, refused.revision, refused.body, reason))
+        draft.take_out(message)
+        _mark_part(draft, message, "refused")
+
+    text = f"{message.words} is refused{because(reason)}"
+    return Durable(
+        write, warning("contribution.refused", text, **{**message.fields, "reason": reason})
+    )
 
 
 def refusal_problem(key: OutboxKey, reason: str) -> Problem:
@@ -135,12 +165,24 @@ def _retracted(state: AgentState, receipt: Receipt, answer: Refused) -> AgentDec
     if part is None or part.state != "accepted":
         return NOTHING_TO_DO  # known already, or of an earlier installation
     changes = (  # no problem is told: the operator did it, and the ledger says so
-        PartRetracted(key, answer.reason),
+        part_retracted(key, answer.reason),
         _without(state.presence, OutboxKey("contribution", key)),
         replace(state.files, littered=True),
         replace(state.work, settled=False),
     )
     return AgentDecision(changes)
+
+
+def part_retracted(key: PartKey, reason: str) -> Durable:
+    """Mark an accepted part that the operator took out: its images stay counted, and unsent."""
+
+    def write(draft: Draft) -> None:
+        message = OutboxKey("contribution", key)
+        draft.refuse(Refusal(message, draft.parts[key].revision, None, reason))
+        _mark_part(draft, message, "refused")
+
+    text = f"part {key.part} of stage {key.stage} was taken out{because(reason)}"
+    return Durable(write, warning("part.retracted", text, **of_part(key, reason=reason)))
 
 
 def messages_due(state: AgentState, now: float) -> AgentDecision:

@@ -13,7 +13,7 @@ which the device may switch is waited for.
 from __future__ import annotations
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.durable import Put
+from fleetledger.device_agent.core.changes import Put
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
 from fleetledger.device_agent.core.models import ended, needed_digests, open_action, waits_for_hours
 from fleetledger.device_agent.core.records import ModelWait, Waited

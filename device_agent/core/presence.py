@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from fleetledger.device_agent.core import coordinator_presence, inputs
-from fleetledger.device_agent.core.changes.actions import ActionsForgotten
-from fleetledger.device_agent.core.changes.durable import Change, Put
+from fleetledger.device_agent.core.changes import Change, Durable, Put
 from fleetledger.device_agent.core.decision import (
     NOTHING_TO_DO,
     AgentDecision,
@@ -16,6 +15,7 @@ from fleetledger.device_agent.core.decision import (
     change,
     tried,
 )
+from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.enrolment import ask_anew
 from fleetledger.device_agent.core.notices import problem, report_happened
 from fleetledger.device_agent.core.records import Files, PresenceState, Sending, Try
@@ -25,6 +25,7 @@ from fleetledger.schemas.contributions import HeldPart, PartKey, held_digest
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.presence import Birth
 from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import BootId
 from fleetledger.schemas.wire import WireRange
 
 
@@ -135,7 +136,16 @@ def _ledger_is_shorter(state: AgentState, event: inputs.CoordinatorBorn) -> Agen
         "the backup lacks"
     )
     told = report_happened(state.told, [Problem(about="ledger", text=text)], state.rules)
-    return change(ActionsForgotten(event.boot), told)
+    return change(Durable(lambda draft: forget_actions(draft, event.boot)), told)
+
+
+def forget_actions(draft: Draft, ledger_boot: BootId | None) -> None:
+    """Forget what a ledger wanted that is not there any more."""
+    draft.assignment = draft.desired = draft.acted = draft.waited = None
+    draft.comparing = draft.compared = draft.settling = None
+    draft.ledger_boot = ledger_boot
+    draft.nothing.clear()
+    draft.reported.clear()
 
 
 def coordinator_died(

@@ -25,8 +25,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.durable import Change
-from fleetledger.device_agent.core.changes.releases import ReleaseTaken, RootTaken
+from fleetledger.device_agent.core.changes import Change, Durable
+from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.records import Height
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
 from fleetledger.schemas.errors import ReleaseError, SchemaError
@@ -139,12 +139,32 @@ def judge(state: AgentState, event: inputs.DesiredArrived) -> Verdict:
     except SchemaError as error:
         return Verdict(refusal=str(error))
     check = _check_by(newest, pinned.device, state.records)
-    moved = () if newest is known else (RootTaken(newest, check.heights),)
+    moved = () if newest is known else (root_taken(newest, check.heights),)
     try:
         signed = check.check(event.desired, event.time_ns)
     except SchemaError as error:
         return Verdict(moved, refusal=str(error))
-    return Verdict(moved, (ReleaseTaken(check.with_taken(signed)),))
+    return Verdict(moved, (heights_taken(check.with_taken(signed)),))
+
+
+def root_taken(root: SignedRoot, heights: Mapping[str, Height]) -> Durable:
+    """Believe a newer root; numbers of keys that it drops are forgotten."""
+
+    def write(draft: Draft) -> None:
+        draft.root = root
+        heights_taken(heights).write(draft)
+
+    return Durable(write)
+
+
+def heights_taken(heights: Mapping[str, Height]) -> Durable:
+    """Believe no release with a lower number than these from here on."""
+
+    def write(draft: Draft) -> None:
+        draft.heights.clear()
+        draft.heights.update(heights)
+
+    return Durable(write)
 
 
 def root_of(state: AgentState) -> SignedRoot | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.durable import Put
+from fleetledger.device_agent.core.changes import Durable, Put
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
 from fleetledger.device_agent.core.log_words import Line
 from fleetledger.device_agent.core.notices import problem, recovered, report_problems
@@ -38,7 +38,7 @@ def assigned(state: AgentState, event: inputs.Assigned, now: float) -> AgentDeci
     )
 
 
-def assignment_taken(event: inputs.Assigned) -> Put:
+def assignment_taken(event: inputs.Assigned) -> Durable:
     """Replace the assignment that was known, and log what the device is asked."""
     asked, instruction = event.assignment, event.assignment.round
     fields = {"stage": asked.stage, "index": asked.action, "method": asked.method}

@@ -89,7 +89,7 @@ from fleetledger.device_agent.core import (
     training,
     variants,
 )
-from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.changes import Durable
 from fleetledger.device_agent.core.decision import AgentDecision, ask
 from fleetledger.device_agent.core.requests import Request, WakeAt
 from fleetledger.device_agent.core.state import AgentRecords, AgentState

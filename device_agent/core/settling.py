@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.durable import Durable, Put
+from fleetledger.device_agent.core.changes import Durable, Put
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
 from fleetledger.device_agent.core.log_words import Line
 from fleetledger.device_agent.core.records import Settling

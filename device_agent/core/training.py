@@ -9,17 +9,13 @@ images alone is an order like any other, with another answer.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.contributions import ImagesUnusable
-from fleetledger.device_agent.core.changes.rounds import (
-    AnswerLost,
-    AnswerWritten,
-    ObservationWritten,
-    RoundDeclined,
-)
+from fleetledger.device_agent.core.changes import Durable
+from fleetledger.device_agent.core.counting import images_unusable
 from fleetledger.device_agent.core.decision import (
     NOTHING_TO_DO,
     AgentDecision,
@@ -28,15 +24,25 @@ from fleetledger.device_agent.core.decision import (
     change,
     tried,
 )
+from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.gradients import gradients_written
+from fleetledger.device_agent.core.log_words import Line, because, contribution_line
 from fleetledger.device_agent.core.notices import problem, report_happened, report_problems
 from fleetledger.device_agent.core.policy import publishes_gradients, refusal, withheld
-from fleetledger.device_agent.core.records import ImageToCount, Sighting, Training, TrainingJob
+from fleetledger.device_agent.core.records import (
+    ImageToCount,
+    NoveltyCheck,
+    OutboxKey,
+    OutboxMessage,
+    Sighting,
+    Training,
+    TrainingJob,
+)
 from fleetledger.device_agent.core.requests import Train
 from fleetledger.device_agent.core.standing_problems import left_out, sample_text
 from fleetledger.device_agent.core.state import AgentState
 from fleetledger.schemas.assignments import Assignment
-from fleetledger.schemas.contributions import Contribution, PartKey
+from fleetledger.schemas.contributions import Contribution, Nothing, PartKey
 from fleetledger.schemas.rounds import RoundOrder
 from fleetledger.schemas.values import Digest
 
@@ -51,18 +57,18 @@ def training_due(state: AgentState, now: float) -> AgentDecision:
         return NOTHING_TO_DO
     lost = _lost_answer(state)
     if lost is not None:
-        return change(AnswerLost(lost))
+        return change(answer_lost(lost))
     order = assignment.round
     if order is None or order.number in state.records.answered:
         return NOTHING_TO_DO
     refused = refusal(state.rules, assignment.method, order.phase)
     if refused:
-        return change(RoundDeclined(assignment.stage, order.number, refused))
+        return change(round_declined(assignment.stage, order.number, refused))
     if not _is_ready(state, assignment):
         return NOTHING_TO_DO
     images = images_asked(state.scanning.images, order, unusable=left_out(state))
     if not images and not _remembers(state, assignment, order):
-        return change(RoundDeclined(assignment.stage, order.number, _lacking(order)))
+        return change(round_declined(assignment.stage, order.number, _lacking(order)))
     job = _job(assignment, order)
     publishes = publishes_gradients(state.rules, assignment.method)
     work = Train(job, assignment, images, _memory(state, assignment), publishes)
@@ -71,6 +77,33 @@ def training_due(state: AgentState, now: float) -> AgentDecision:
         + _tell_withheld(state, job)
         + ask(work)
     )
+
+
+def answer_lost(key: PartKey) -> Durable:
+    """Open a round again whose answer's file is gone before it was fetched."""
+
+    def write(draft: Draft) -> None:
+        draft.answered.discard(key.part)
+        draft.take_out(OutboxKey("contribution", key))
+
+    return Durable(write)
+
+
+def round_declined(stage: int, number: int, reason: str = "") -> Durable:
+    """Say that the device gives nothing for a round.
+
+    `reason` is why it could not; empty where it has no data.
+    """
+
+    def write(draft: Draft) -> None:
+        draft.answered.add(number)
+        key = OutboxKey("nothing", PartKey(stage=stage, part=number))
+        draft.post(key, OutboxMessage(0, Nothing(stage=stage, round=number, reason=reason)))
+
+    text = f"nothing for round {number}{because(reason)}"
+    fields = {"stage": stage, "round": number, "reason": reason}
+    level = logging.WARNING if reason else logging.INFO
+    return Durable(write, Line("round.nothing", text, fields, level))
 
 
 def _tell_withheld(state: AgentState, job: TrainingJob) -> AgentDecision:
@@ -102,9 +135,23 @@ def trained(state: AgentState, event: inputs.TrainingFinished, _now: float) -> A
     )
     files = state.files
     here = replace(files, here=files.here | _files_of(event), littered=True)
-    stored = event.answer.stored_samples
-    written = AnswerWritten(contribution, event.attached, event.memory, stored)
-    return decision + change(here, written) + gradients_written(event)
+    return decision + change(here, answer_written(contribution, event)) + gradients_written(event)
+
+
+def answer_written(body: Contribution, event: inputs.TrainingFinished) -> Durable:
+    """Write message and memory of an answer to a round."""
+    answer = event.answer
+
+    def write(draft: Draft) -> None:
+        draft.answered.add(body.key.part)
+        draft.memory, draft.exemplars = event.memory, answer.stored_samples
+        draft.memory_lineage = body.lineage
+        if answer.observation is not None:
+            draft.look = NoveltyCheck(answer.number, answer.observation)
+        key = OutboxKey("contribution", body.key)
+        draft.post(key, OutboxMessage(body.revision, body), event.attached)
+
+    return Durable(write, contribution_line("contribution.made", "made", body))
 
 
 def _files_of(event: inputs.TrainingFinished) -> set[Digest]:
@@ -126,9 +173,21 @@ def observed(state: AgentState, event: inputs.NoveltyChecked, _now: float) -> Ag
         return decision
     new = {event.memory} if event.memory is not None else set()
     here = replace(state.files, here=state.files.here | new, littered=True)
-    key, lineage = event.job.key, event.job.lineage
-    written = ObservationWritten(key.stage, key.part, event.observation, lineage, event.memory)
-    return decision + change(here, written)
+    return decision + change(here, observation_written(event))
+
+
+def observation_written(event: inputs.NoveltyChecked) -> Durable:
+    """Write answer and memory of a look at the images."""
+
+    def write(draft: Draft) -> None:
+        key = event.job.key
+        draft.answered.add(key.part)
+        draft.memory, draft.memory_lineage = event.memory, event.job.lineage
+        draft.look = NoveltyCheck(key.part, event.observation)
+        body = Nothing(stage=key.stage, round=key.part, observation=event.observation)
+        draft.post(OutboxKey("nothing", key), OutboxMessage(0, body))
+
+    return Durable(write)
 
 
 def nothing_to_train(state: AgentState, event: inputs.NothingToTrain, _now: float) -> AgentDecision:
@@ -139,7 +198,7 @@ def nothing_to_train(state: AgentState, event: inputs.NothingToTrain, _now: floa
     assignment = state.records.assignment
     if not _is_asked(state, event.job) or assignment is None or assignment.round is None:
         return decision
-    declined = RoundDeclined(event.job.key.stage, event.job.key.part, _lacking(assignment.round))
+    declined = round_declined(event.job.key.stage, event.job.key.part, _lacking(assignment.round))
     return decision + change(declined)
 
 
@@ -163,7 +222,7 @@ def training_failed(state: AgentState, event: inputs.TrainingFailed, now: float)
     waits = Waits(state.rules.retry_shortest, state.rules.retry_longest)
     retry = tried(state.training.retry, now, waits, state.identity.boot, "training")
     if event.hopeless or retry.count >= MOST_TRIES:
-        declined = RoundDeclined(key.stage, key.part, event.reason[:500])
+        declined = round_declined(key.stage, key.part, event.reason[:500])
         return change(Training(), happened, declined)
     told = report_problems(state.told, failed, state.rules)
     return change(Training(retry=retry, trouble=text), told)
@@ -233,7 +292,7 @@ def _job_ended(state: AgentState, unusable: tuple[tuple[Digest, str], ...]) -> A
         return change(Training())
     problems = [problem("sample", sample_text(state, *item)) for item in unusable]
     told = report_problems(state.told, problems, state.rules)
-    return change(Training(), ImagesUnusable(unusable), told)
+    return change(Training(), images_unusable(unusable), told)
 
 
 def _lost_answer(state: AgentState) -> PartKey | None:

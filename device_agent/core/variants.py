@@ -13,13 +13,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.actions import (
-    ActionEnded,
-    VariantLeftOut,
-    VariantsForgiven,
-)
-from fleetledger.device_agent.core.changes.durable import Put
+from fleetledger.device_agent.core.changes import Durable, Put, action_ended
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
+from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.log_words import warning
 from fleetledger.device_agent.core.notices import problem, report_happened
 from fleetledger.device_agent.core.records import OwnReports
 from fleetledger.device_agent.core.state import AgentState
@@ -55,7 +52,7 @@ def needed_files(state: AgentState, action: DesiredModel) -> tuple[Offer, ...]:
 def started(state: AgentState, event: inputs.Started) -> AgentDecision:
     """Install the model that runs once more where another variant of it is to run."""
     forgiven = (
-        change(VariantsForgiven())
+        change(Durable(lambda draft: draft.left_variants.clear()))
         if state.records.left_variants and not state.rules.variants
         else NOTHING_TO_DO
     )
@@ -72,7 +69,7 @@ def started(state: AgentState, event: inputs.Started) -> AgentDecision:
 def left(state: AgentState, event: inputs.VariantLeft, _now: float) -> AgentDecision:
     """Go on with the reference: install it, or say that it runs since the start."""
     models, told = state.models, _told(state, event)
-    noted = VariantLeftOut(event.name, event.frozen, event.reason)
+    noted = variant_left_out(event)
     if event.runs is None:
         files = replace(state.files, littered=True)
         return change(noted, told, replace(models, installing=None), files)
@@ -80,8 +77,20 @@ def left(state: AgentState, event: inputs.VariantLeft, _now: float) -> AgentDeci
     return change(
         noted,
         replace(models, active=event.runs, variant=None, evaluate=state.rules.evaluates),
-        ActionEnded(None, status),
+        action_ended(None, status),
         replace(told, status=False),
+    )
+
+
+def variant_left_out(event: inputs.VariantLeft) -> Durable:
+    """Have models run on the reference instead of a variant that does not run as it should."""
+
+    def write(draft: Draft) -> None:
+        draft.left_variants[event.frozen] = event.reason
+
+    text = f"{event.name} is left for the reference: {event.reason}"
+    return Durable(
+        write, warning("model.variant_left", text, variant=event.name, frozen=event.frozen)
     )
 
 
@@ -89,7 +98,7 @@ def did_not_come(state: AgentState, variant: VariantOffer, tries: int) -> AgentD
     """Go on with the reference where the file of a variant cannot be fetched."""
     reason = f"its file did not come in {count_of(tries, 'try', 'tries')}"
     event = inputs.VariantLeft(variant.name, variant.frozen.digest, reason)
-    noted = VariantLeftOut(event.name, event.frozen, event.reason)
+    noted = variant_left_out(event)
     return change(noted, _told(state, event))
 
 

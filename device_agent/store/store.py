@@ -20,7 +20,7 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from fleetledger.device_agent.core.changes.durable import Durable, drafted
+from fleetledger.device_agent.core.changes import Durable, drafted
 from fleetledger.device_agent.core.records import OutboxKey
 from fleetledger.device_agent.core.state import AgentRecords
 from fleetledger.device_agent.errors import HeldError, StoreError

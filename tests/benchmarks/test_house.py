@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.house.kinds import ROOT, entry_kinds, files_naming
-from benchmarks.house.programs import assemblies, statements
+from benchmarks.house.programs import assemblies
 from benchmarks.house.shelves import arrows_up
 from benchmarks.house.source import Source
 
@@ -32,8 +32,6 @@ FORMER = {
     "coordinator/shell.py": "class Shell: ...\n",
     "coordinator/serve.py": "from coordinator.shell import Shell\nShell()\n",
     "device_agent/__init__.py": "",
-    "device_agent/core/changes.py": "class Given(Durable): ...\nclass Taken(Durable): ...\n",
-    "device_agent/store.py": "def given(db: Database, change: changes.Given) -> None: ...\n",
     "tests/__init__.py": "StageOpened\n",
 }
 
@@ -61,10 +59,6 @@ def test_no_import_of_the_coordinator_runs_back_up(product: Source) -> None:
     assert arrows_up(product) == []
 
 
-def test_a_change_on_the_device_is_stated_once(product: Source) -> None:
-    assert {name: times for name, times in statements(product).items() if times > 1} == {}
-
-
 def test_a_program_is_put_together_in_one_place(product: Source) -> None:
     assert assemblies(product) == PROGRAMS
 
@@ -88,6 +82,5 @@ def test_an_import_from_a_higher_shelf_is_found_by_names_and_by_the_rules(
     assert arrows_up(former) == [down[::-1]]
 
 
-def test_who_says_what_a_change_makes_of_records_is_counted(former: Source) -> None:
-    assert statements(former) == {"Given": 2, "Taken": 1}
+def test_who_puts_a_program_together_is_found(former: Source) -> None:
     assert assemblies(former) == ["coordinator.serve"]

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from fleetledger.device_agent.assembly import rules_of
 from fleetledger.device_agent.cli import app
-from fleetledger.device_agent.core.changes.durable import Put
-from fleetledger.device_agent.core.changes.releases import ReleaseTaken, RootTaken
+from fleetledger.device_agent.core.changes import Put
 from fleetledger.device_agent.core.records import Height
+from fleetledger.device_agent.core.releases import heights_taken, root_taken
 from fleetledger.device_agent.core.state import AgentRules, AgentState, DeviceIdentity
 from fleetledger.device_agent.doctor import examine
 from fleetledger.device_agent.errors import HomeError
@@ -50,7 +50,7 @@ def used(home: AgentHome) -> AgentStore:
     make_folder(home.state_folder)
     store = AgentStore(home.state_folder / "agent.db")
     heights = {RELEASE.signature.key: Height(7, RELEASE.release.digest)}
-    taken = (RootTaken(NEXT, {}), ReleaseTaken(heights), Put(release=RELEASE))
+    taken = (root_taken(NEXT, {}), heights_taken(heights), Put(release=RELEASE))
     store.commit(store.load(), taken)
     return store
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetledger.device_agent.core.changes.durable import Put, drafted
+from fleetledger.device_agent.core.changes import Put, drafted
 from fleetledger.device_agent.core.draft import LAYERS, Draft, Groups, Members, Overlay
 from fleetledger.device_agent.core.state import AgentRecords
 from tests.device_agent import making

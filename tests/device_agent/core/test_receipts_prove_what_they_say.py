@@ -13,7 +13,7 @@ from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.program.receipt_proofs import contradiction, with_proof
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.rollouts.entries import ModelCompared
-from fleetledger.device_agent.core.changes.rollouts import ComparisonWritten
+from fleetledger.device_agent.core.comparison import comparison_written
 from fleetledger.device_agent.core.records import ActiveModel, PendingComparison
 from fleetledger.device_agent.core.state import LedgerTrust
 from fleetledger.schemas.contributions import Contribution
@@ -271,7 +271,7 @@ def test_a_comparison_is_proven_by_its_entry_alone(
     )
     one, two = ActiveModel(1, body.active), ActiveModel(2, body.candidate)
     pending = PendingComparison(4, 1, "shadow", two, one)
-    agent.store.commit(agent.state.records, [ComparisonWritten(pending, body)])
+    agent.store.commit(agent.state.records, [comparison_written(pending, body)])
     entry = ModelCompared(
         comparison=body.model_copy(update={"classes": {ClassName("cat"): Pairs(both=images)}})
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.device_agent.core.changes.contributions import NothingWritten
-from fleetledger.device_agent.core.changes.durable import Put
+from fleetledger.device_agent.core.changes import Put
+from fleetledger.device_agent.core.counting import nothing_written
 from fleetledger.device_agent.store.store import AgentStore, make_blank_store
 from fleetledger.schemas.values import BootId
 
@@ -30,7 +30,7 @@ def test_a_store_that_was_open_before_holds_what_was_committed(
 ) -> None:
     path = tmp_path / "agent.db"
     store = AgentStore(path, durable=durable)
-    store.commit(store.load(), [Put(next_part=4), NothingWritten(2)])
+    store.commit(store.load(), [Put(next_part=4), nothing_written(2)])
     records = store.load()
     store.close()
     again = AgentStore(path, durable=durable, known=store.installation)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.contributions import PartWritten
-from fleetledger.device_agent.core.changes.rounds import MemoryForgotten
+from fleetledger.device_agent.core.changes import Durable
+from fleetledger.device_agent.core.counting import part_written
 from fleetledger.device_agent.core.records import OutboxKey
+from fleetledger.device_agent.deletion import forget_memory
 from fleetledger.device_agent.errors import StoreError
 from fleetledger.device_agent.settings import PolicySettings
 from fleetledger.device_agent.store.store import AgentStore
@@ -62,7 +63,7 @@ def live_one_moment(agent: Driven, chance: random.Random) -> None:
         case 11 if agent.state.training.job is not None:
             end_training(agent, chance)
         case 12:
-            agent.store.commit(agent.state.records, (MemoryForgotten(),))
+            agent.store.commit(agent.state.records, (Durable(forget_memory),))
         case 9:
             last = agent.state.records.last_action
             agent.give(inputs.DesiredArrived(making.COORDINATOR, making.desired(last + 1)))
@@ -104,9 +105,9 @@ def test_a_set_of_changes_is_written_whole_or_not_at_all(tmp_path: Path) -> None
         payload_bytes=7,
         samples={"cat": 1},
     )
-    written = PartWritten(contribution, ((making.digest("1"), ClassName("cat")),), b"payload")
+    written = part_written(contribution, ((making.digest("1"), ClassName("cat")),), b"payload")
     other = contribution.model_copy(update={"key": making.part_key(1, 1)})
-    impossible = PartWritten(other, (), object())  # type: ignore[arg-type]
+    impossible = part_written(other, (), object())  # type: ignore[arg-type]
     with pytest.raises(StoreError, match="cannot be written"):
         store.commit(records, (written, impossible))
     assert store.load() == records == before

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.core.changes.durable import Durable, drafted
+from fleetledger.device_agent.core.changes import Durable, drafted
 from fleetledger.device_agent.core.records import Files, OwnReports, PresenceState
 from fleetledger.device_agent.core.requests import (
     ComputePart,

@@ -22,7 +22,7 @@ import numpy as np
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.assignments import action_for, assignment_for
 from fleetledger.coordinator.topics.contributions.rules import receipt_for
-from fleetledger.device_agent.core.changes.durable import Put
+from fleetledger.device_agent.core.changes import Put
 from fleetledger.device_agent.core.inputs import PartComputed
 from fleetledger.device_agent.core.requests import ComputePart
 from fleetledger.device_agent.core.state import AgentRules, DeviceIdentity
