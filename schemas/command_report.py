@@ -25,6 +25,7 @@ from fleetledger.schemas.message import Strict
 OUTPUT_VARIABLE = "FLEETLEDGER_OUTPUT"
 """Environment variable that takes the place of what standard output would decide."""
 OutputForm = Literal["table", "tsv", "json"]
+_JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -144,9 +145,9 @@ def as_tsv(report: Report, *, head: bool = True) -> str:
     names, field = tsv_columns(type(report)), report.lines_field
     values = report.model_dump(mode="json", include=None if field is None else {field})
     items = [values] if field is None else values[field]
-    columns = (_column(items, name.split(".")) for name in names)
-    cells = [["" if one is None else _cell(one) for one in column] for column in columns]
-    rows = map("\t".join, zip(*cells, strict=True))
+    known: dict[str, Sequence[Any]] = {"": items}
+    columns = [_cells(_column(name, known)) for name in names]
+    rows = map("\t".join, zip(*columns, strict=True))
     return "".join(f"{row}\n" for row in chain(["\t".join(names)] if head else [], rows))
 
 
@@ -187,10 +188,24 @@ def _has_fields(item: Any) -> bool:  # noqa: ANN401 - any type hint
     return dataclasses.is_dataclass(item) or issubclass(item, BaseModel)
 
 
-def _column(items: Iterable[Any], steps: Sequence[str]) -> Iterable[Any]:
-    for step in steps:
-        items = [None if item is None else item[step] for item in items]
-    return items
+def _column(name: str, known: dict[str, Sequence[Any]]) -> Sequence[Any]:
+    """Return the values of a column; `known` has those that are of the same fields."""
+    if name not in known:
+        before, _, step = name.rpartition(".")
+        items = _column(before, known)
+        known[name] = [None if item is None else item[step] for item in items]
+    return known[name]
+
+
+def _cells(column: Sequence[Any]) -> list[str]:
+    """Return the cells of a column; nearly all are of one type, and plain as a whole."""
+    types_met = set(map(type, column)) - {type(None)}
+    if types_met == {int}:
+        return ["" if one is None else str(one) for one in column]
+    if types_met <= {str}:
+        texts = ["" if one is None else one for one in column]
+        return texts if "".join(texts).isprintable() else list(map(_plain, texts))
+    return ["" if one is None else _cell(one) for one in column]
 
 
 def _cell(value: Any) -> str:  # noqa: ANN401 - any JSON
@@ -198,7 +213,7 @@ def _cell(value: Any) -> str:  # noqa: ANN401 - any JSON
         return _plain(value)
     if isinstance(value, list) and all(isinstance(item, str) and "," not in item for item in value):
         return _plain(", ".join(value))
-    return str(value) if type(value) is int else json.dumps(value, ensure_ascii=False)
+    return str(value) if type(value) is int else _JSON.encode(value)
 
 
 def _plain(text: str) -> str:

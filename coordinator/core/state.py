@@ -6,9 +6,9 @@ Here all topics are listed, in the order in which their parts take an entry.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from fleetledger.coordinator.core.done_commands import DONE, DoneState
 from fleetledger.coordinator.core.entry import EntryBody
@@ -71,11 +71,14 @@ def read_entry(kind: str, body: dict[str, Any]) -> EntryBody:
 
 @dataclass
 class State:
-    """Everything that the rules decide on."""
+    """Everything that the rules decide on.
 
-    size: int = 0
+    One that is kept is `unread`: each part is loaded when it is first asked for.
+    """
+
+    size: int = field(default_factory=int)
     """Number of entries applied; the index of the next one."""
-    last_ns: int = 0
+    last_ns: int = field(default_factory=int)
     """When the last of them was made, by the calendar that is right after it."""
     heard_ns: dict[DeviceId, int] = field(default_factory=dict)
     """When each device made its newest entry, by the same calendar."""
@@ -106,8 +109,29 @@ class State:
         self.rollouts = RolloutsState(self.devices, self.keys, self.models, self.trust)
         self.listen()
 
+    @classmethod
+    def unread(cls, load: Callable[[State, str], object]) -> State:
+        """Return a state whose parts `load` sets, each when it is first asked for."""
+        state = object.__new__(cls)
+        vars(state).update(_load=load)
+        return state
+
+    if not TYPE_CHECKING:  # to a checker of types all parts are there
+
+        def __getattr__(self, name: str) -> object:
+            """Return what is not there yet."""
+            if name == "_changes":
+                self.listen()
+                return self._changes
+            load = vars(self).get("_load")
+            if load is None or name not in PARTS:
+                raise AttributeError(f"a state has no {name}")
+            return load(self, name)
+
     def listen(self) -> None:
         """Have every part follow its kinds of entry; whoever puts other parts in does it again."""
+        for part in PARTS:
+            getattr(self, part)  # before one is changed all are loaded
         found: dict[type[EntryBody], list[Change]] = defaultdict(list)
         for body, change in self._all():
             found[body].append(change)
@@ -166,3 +190,7 @@ class State:
         yield from ROLLOUTS.on(self.rollouts)
         yield from DAILY.on(self.daily)
         yield from DONE.on(self.done)
+
+
+PARTS = tuple(item.name for item in fields(State))
+"""Names of the parts, none of which is an attribute of the class."""

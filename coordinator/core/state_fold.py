@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Condition
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from fleetledger.schemas.values import Digest
 
 log = logging.getLogger("coordinator")
 
+_NOT_USED = "%s: not used, entries are read instead: %s"
 _MANY = 5_000
 """Entries that take a reader about half a second to fold, where a snapshot takes less to write."""
 
@@ -42,7 +44,7 @@ def folded(ledger: LedgerReader, *, forget: bool = False) -> Folded:
     A snapshot that does not fit is logged and left alone, or deleted if `forget`; without one all
     entries are read. Raises what reading the ledger does, and `FoldError`.
     """
-    state = _of_snapshot(ledger, forget=forget)
+    state = _of_snapshot(ledger, whole=True, forget=forget)
     began = state.size
     fold(state, ledger.entries(began))
     return Folded(state, state.size - began)
@@ -162,23 +164,51 @@ def snapshots_of(ledger: LedgerReader) -> StateSnapshots:
     return StateSnapshots(ledger.path, folding_program(), kept_key(home))
 
 
-def _of_snapshot(ledger: LedgerReader, *, forget: bool = False) -> State:
+def _of_snapshot(
+    ledger: LedgerReader, most: int | None = None, *, whole: bool = False, forget: bool = False
+) -> State:
+    """Return the newest kept state that fits, of at most `most` entries; without one, none's.
+
+    It is loaded as a whole, or part by part when they are asked for.
+    """
     snapshots = snapshots_of(ledger)
     for path in snapshots.files():
         try:
-            return _state_of(snapshots.read(path, ledger))
+            stored = snapshots.read(path, ledger)
+            if most is None or stored.head.size <= most:
+                return _state_of(stored, None if whole else _Instead(ledger.path, stored))
         except SnapshotError as error:
-            log.warning("%s: not used, entries are read instead: %s", path, error)
+            log.warning(_NOT_USED, path, error)
             if forget:
                 snapshots.forget(path)
     return State()
 
 
-def _state_of(stored: StoredState) -> State:
-    state = read_state(stored.data)
+def _state_of(stored: StoredState, instead: _Instead | None) -> State:
+    state = read_state(stored.part, instead)
+    if instead is None:
+        state.listen()
     if state.size != stored.head.size:
         raise SnapshotError(
             f"a state of {count_of(state.size, 'entry', 'entries')} under a head "
             f"of {stored.head.size}"
         )
     return state
+
+
+@dataclass(frozen=True)
+class _Instead:
+    """Gives a kept state of which a part turned out to be damaged, by an older one and entries."""
+
+    ledger: Path
+    damaged: StoredState
+
+    def __call__(self, error: SnapshotError) -> State:
+        head = self.damaged.head
+        log.warning(_NOT_USED, self.damaged.path, error)
+        with LedgerReader.open_read_only(self.ledger) as ledger, ledger.snapshot():
+            if ledger.size < head.size or ledger.root_at(head.size) != head.root:
+                raise LedgerError(f"{self.ledger}: was exchanged meanwhile; ask again")
+            state = _of_snapshot(ledger, head.size - 1, whole=True)
+            fold(state, ledger.checked_entries(state.size, head.size))
+        return state

@@ -1,4 +1,4 @@
-"""One byte string for a value that is made of dataclasses, and the value again.
+"""Bytes for a value that is made of dataclasses, in one piece or by its fields, and it again.
 
 Values are written by column: all values of one field together, of all objects that have the field.
 So a value costs as much as it does in a list comprehension, and not a call. What is written is
@@ -8,7 +8,9 @@ JSON of lists; nothing in it names code, and reading it makes objects of the dec
   one object is one object again. Frozen ones, models and text are written by value.
 - Dicts keep their order; sets have one order.
 - `read` makes dataclasses by their constructors, or, where a constructor does more than to take
-  fields, by setting their fields.
+  fields or is slow, by setting their fields.
+- `Parts` writes each field of one dataclass apart, so that a reader reads what it needs. A field
+  that may change is mentioned where another field holds it. No other object is in two of them.
 
 The laws: `read(write(x)) == x`, and equal values, with the same objects in the same places, have
 equal bytes. What cannot be said in this way (a type that is not declared, a number that is not
@@ -23,10 +25,11 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from operator import attrgetter
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar, get_args, get_origin
 
@@ -36,7 +39,7 @@ from pydantic_core import from_json, to_json
 from fleetledger.coordinator.errors import SnapshotError
 from fleetledger.schemas.values import ValidatedText
 
-_MANY_BYTES = 1 << 22
+_MANY_BYTES = 1 << 20
 _RARELY = (50_000, 20, 100)
 """Objects that are made before the youngest are searched for cycles, and so on (`gc`)."""
 _SCALARS = (int, str, float, bool, type(None))
@@ -48,8 +51,10 @@ Numbers = dict[Any, int]
 class _Met:
     """What was met so far of each type, in one writing: keys by their numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: object = None) -> None:
         self.numbers: dict[object, Numbers] = {}
+        self.whole = whole
+        """Value of which this writes a part; None where it writes all."""
 
     def number(self, owner: object, keys: list[Any]) -> tuple[list[int], int]:
         """Return the number of each key of a type, and the first number that is new."""
@@ -58,8 +63,17 @@ class _Met:
         return [known.setdefault(key, len(known)) for key in keys], before
 
 
-_Made = dict[object, list[Any]]
-"""What was made so far of each type, in one reading, in the order of numbers."""
+class _Made:
+    """What was made so far of each type, in one reading, in the order of numbers."""
+
+    def __init__(self, part: Callable[[str], object] | None = None) -> None:
+        self._known: dict[object, list[Any]] = {}
+        self.part = part
+        """Returns another part by its name; None where all is read."""
+
+    def of(self, owner: object) -> list[Any]:
+        """Return what was made of a type, to add to."""
+        return self._known.setdefault(owner, [])
 
 
 class _Codec(Protocol):
@@ -113,7 +127,7 @@ class _Texts:
 
     def read(self, data: list[Any], made: _Made) -> list[Any]:
         new, numbers = data
-        known = made.setdefault(self.cls, [])
+        known = made.of(self.cls)
         known += map(self.cls.known, new)
         return [known[number] for number in numbers]
 
@@ -140,7 +154,7 @@ class _Models:
     def read(self, data: list[Any], made: _Made) -> list[Any]:
         new, numbers = data
         readers = {cls.__qualname__: cls.__pydantic_validator__ for cls in self.classes}
-        known = made.setdefault(self, [])
+        known = made.of(self)
         known += (readers[name].validate_json(text) for name, text in new)
         return [known[number] for number in numbers]
 
@@ -153,10 +167,13 @@ class _Objects:
         self.names = [item.name for item in dataclasses.fields(cls)]
         self.columns: list[_Codec] = []
         """Filled when all types are known."""
-        self._changes = not cls.__dataclass_params__.frozen
-        self._plain = not hasattr(cls, "__post_init__") and all(
-            item.init and not item.kw_only for item in dataclasses.fields(cls)
+        self._changes = _changes(cls)
+        self._plain = (
+            self._changes
+            and not hasattr(cls, "__post_init__")
+            and all(item.init and not item.kw_only for item in dataclasses.fields(cls))
         )
+        """Whether its constructor only sets fields; of frozen ones it takes longer to."""
 
     def write(self, values: Values, met: _Met) -> list[Any]:
         _refuse_others(values, {self.cls})
@@ -182,20 +199,36 @@ class _Objects:
         new = self._made(columns)
         if not self._changes:
             return new
-        known = made.setdefault(self.cls, [])
+        known = made.of(self.cls)
         known += new
         return [known[number] for number in numbers]
 
     def _made(self, columns: list[list[Any]]) -> list[Any]:
         if self._plain:
-            return list(map(self.cls, *columns)) if columns else []
-        found = []
-        for row in zip(*columns, strict=True):
-            made = object.__new__(self.cls)
-            for name, value in zip(self.names, row, strict=True):
-                object.__setattr__(made, name, value)
-            found.append(made)
-        return found
+            return list(map(self.cls, *columns))
+        made: list[Any] = [object.__new__(self.cls) for _ in columns[0]]
+        for name, column in zip(self.names, columns, strict=True):
+            if len(column) != len(made):
+                raise SnapshotError(f"{self.cls.__name__}.{name}: {len(column)} for {len(made)}")
+            deque(map(object.__setattr__, made, repeat(name), column), maxlen=0)
+        return made
+
+
+@dataclasses.dataclass(frozen=True)
+class _Mentions:
+    """A part, where another part holds it: how often."""
+
+    name: str
+
+    def write(self, values: Values, met: _Met) -> int:
+        part = getattr(met.whole, self.name)
+        if any(value is not part for value in values):
+            raise SnapshotError(f"another object stands where {self.name} is declared")
+        return len(values)
+
+    def read(self, data: int, made: _Made) -> list[Any]:
+        assert made.part is not None, "parts alone have mentions"
+        return [made.part(self.name)] * data if data else []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,9 +296,9 @@ class _Dicts:
         lengths, keys, values = data
         rest = zip(self.keys.read(keys, made), self.values.read(values, made), strict=True)
         empty: dict[Any, Any] = {}
-        return [
-            dict(islice(rest, length)) if length or not self.frozen else empty for length in lengths
-        ]
+        if self.frozen:
+            return [dict(islice(rest, length)) if length else empty for length in lengths]
+        return [dict(islice(rest, length)) if length else {} for length in lengths]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -293,6 +326,7 @@ class _Optional:
 
 
 Root = TypeVar("Root")
+_UNREADABLE = (ValueError, TypeError, LookupError, ValidationError, SnapshotError)
 
 
 class Columns(Generic[Root]):
@@ -304,10 +338,7 @@ class Columns(Generic[Root]):
         Raises `SnapshotError` for a type that cannot be written.
         """
         self._root = root
-        self._names = names
-        self.objects: dict[type[Any], _Objects] = {}
-        """Every dataclass that a value may hold."""
-        self._codec = self._codec_of(root, root.__name__)
+        self._codec = _Types(names).codec_of(root, root.__name__)
 
     def write(self, value: Root) -> bytes:
         """Return the one byte string of a value; raise `SnapshotError`."""
@@ -315,24 +346,93 @@ class Columns(Generic[Root]):
 
     def read(self, data: bytes) -> Root:
         """Return the value of its bytes; raise `SnapshotError` where they are not of one."""
-        try:
-            with _without_collecting(len(data)):
-                (value,) = self._codec.read(from_json(data), {})
-        except (ValueError, TypeError, LookupError, ValidationError, SnapshotError) as error:
-            raise SnapshotError(f"no {self._root.__name__}: {error}") from error
-        return typing.cast("Root", value)
+        return typing.cast("Root", _read(self._codec, data, _Made(), self._root.__name__))
 
-    def _codec_of(self, hint: Any, place: str) -> _Codec:  # noqa: ANN401 - any hint
+
+class Parts(Generic[Root]):
+    """Writes and reads each field of one dataclass apart, and all that these may hold."""
+
+    def __init__(self, root: type[Root], names: Mapping[str, Any]) -> None:
+        """Look at all types once, as `Columns` does."""
+        hints = _hints(root, names)
+        kinds = {
+            item.name: hints[item.name] for item in dataclasses.fields(typing.cast("Any", root))
+        }
+        changing = {kind: name for name, kind in kinds.items() if _changes(kind)}
+        types = _Types(names, changing)
+        self._codecs = {
+            name: types.part(kind, f"{root.__name__}.{name}") for name, kind in kinds.items()
+        }
+        self.objects = types.objects
+        """Every dataclass that a part may hold."""
+
+    def write(self, value: Root) -> dict[str, bytes]:
+        """Return the bytes of each field; raise `SnapshotError`."""
+        seen: dict[object, set[int]] = {}
+        found = {}
+        for name, codec in self._codecs.items():
+            met = _Met(value)
+            found[name] = to_json(codec.write([getattr(value, name)], met))
+            for cls in met.numbers.keys() & self.objects.keys():
+                before, new = seen.setdefault(cls, set()), met.numbers[cls].keys()
+                if not before.isdisjoint(new):
+                    raise SnapshotError(f"{name}: holds a {cls} that another part holds, too")
+                before.update(new)
+        return found
+
+    def read(self, name: str, data: bytes, part: Callable[[str], object]) -> object:
+        """Return the value of a field of its bytes; raise `SnapshotError`.
+
+        `part` returns that of another field, which this one holds.
+        """
+        return _read(self._codecs[name], data, _Made(part), name)
+
+
+def _read(codec: _Codec, data: bytes, made: _Made, name: str) -> object:
+    try:
+        with without_collecting(len(data)):
+            (value,) = codec.read(from_json(data), made)
+    except _UNREADABLE as error:
+        raise SnapshotError(f"no {name}: {error}") from error
+    return value
+
+
+def _changes(kind: Any) -> bool:  # noqa: ANN401 - any hint
+    """Return whether a hint is a dataclass whose objects may change."""
+    params = getattr(kind, "__dataclass_params__", None)
+    return params is not None and not params.frozen
+
+
+def _hints(cls: type[Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    module = vars(sys.modules[cls.__module__])
+    return typing.get_type_hints(cls, {**names, **module}, include_extras=True)
+
+
+class _Types:
+    """What writes the values of each type; every dataclass is looked at once."""
+
+    def __init__(self, names: Mapping[str, Any], parts: Mapping[Any, str] | None = None) -> None:
+        self._names = names
+        self._parts = parts or {}
+        self.objects: dict[type[Any], _Objects] = {}
+
+    def part(self, hint: Any, place: str) -> _Codec:  # noqa: ANN401 - any hint
+        """Return what writes a part itself, and not where it is mentioned."""
+        return self._dataclass(hint) if hint in self._parts else self.codec_of(hint, place)
+
+    def codec_of(self, hint: Any, place: str) -> _Codec:  # noqa: ANN401 - any hint
         """Return what writes the values of a hint; `place` names it where it cannot be written."""
         origin, inside = get_origin(hint), get_args(hint)
         if origin is Annotated:
-            return self._codec_of(inside[0], place)
+            return self.codec_of(inside[0], place)
         if origin is Literal:
             return _Scalars(frozenset(map(type, inside)))
         if origin in (typing.Union, types.UnionType):
             return self._union(inside, place)
         if origin is not None:
             return self._container(origin, inside, place)
+        if hint in self._parts:
+            return _Mentions(self._parts[hint])
         if hint in _SCALARS:
             return _Scalars(frozenset({hint, int} if hint is float else {hint}))
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
@@ -347,7 +447,7 @@ class Columns(Generic[Root]):
 
     def _union(self, kinds: tuple[Any, ...], place: str) -> _Codec:
         some = [kind for kind in kinds if kind is not type(None)]
-        found = [self._codec_of(kind, place) for kind in some]
+        found = [self.codec_of(kind, place) for kind in some]
         if all(isinstance(codec, _Scalars) for codec in found):
             allowed = (codec.allowed for codec in found if isinstance(codec, _Scalars))
             none = {type(None)} if len(some) < len(kinds) else set()
@@ -360,7 +460,7 @@ class Columns(Generic[Root]):
         return _Optional(found[0]) if len(some) < len(kinds) else found[0]
 
     def _container(self, origin: Any, inside: tuple[Any, ...], place: str) -> _Codec:  # noqa: ANN401
-        codecs = [self._codec_of(kind, place) for kind in inside if kind is not Ellipsis]
+        codecs = [self.codec_of(kind, place) for kind in inside if kind is not Ellipsis]
         if origin is tuple and Ellipsis not in inside:
             return _Rows(tuple(codecs))
         if origin in (list, tuple):
@@ -381,11 +481,8 @@ class Columns(Generic[Root]):
         made = self.objects[cls] = _Objects(cls)
         if not made.names:
             raise SnapshotError(f"{cls.__name__}: has no fields, so that none can be counted")
-        module = vars(sys.modules[cls.__module__])
-        hints = typing.get_type_hints(cls, {**self._names, **module}, include_extras=True)
-        made.columns = [
-            self._codec_of(hints[name], f"{cls.__name__}.{name}") for name in made.names
-        ]
+        hints = _hints(cls, self._names)
+        made.columns = [self.codec_of(hints[name], f"{cls.__name__}.{name}") for name in made.names]
         return made
 
 
@@ -403,11 +500,11 @@ def _refuse_others(values: Values, allowed: Any) -> None:  # noqa: ANN401 - what
 
 
 @contextmanager
-def _without_collecting(size: int) -> Iterator[None]:
+def without_collecting(size: int = 0) -> Iterator[None]:
     """Look for no cycles meanwhile: millions of objects are made, and none of them is garbage.
 
-    No later search goes through those of many bytes, and searches are rarer where there are so
-    many objects. What nothing refers to is let go at once, as ever.
+    No later search goes through what was made of `size` bytes where these are many, and searches
+    are rarer where there are so many objects. What nothing refers to is let go at once, as ever.
     """
     was = gc.isenabled()
     gc.disable()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypedDict
 
+from pydantic_core import from_json
 from sqlite_utils import Database
 from typing_extensions import Self, Unpack
 
@@ -74,7 +75,7 @@ class LedgerReader:
         self.db = db
         self.path = path
         self.kept: object | None = None
-        """What `core.folding` keeps of these entries for whoever holds this reader."""
+        """What `core.state_fold` keeps of these entries for whoever holds this reader."""
         self.tree = StoredNodes(self._rows)
         """Tree over the entries, as it is stored."""
 
@@ -196,6 +197,15 @@ class LedgerReader:
             f"{' GROUP BY device' if last else ''} ORDER BY 1"
         )
         return [row[0] for row in self._rows(query, start, stop, *asked.values())]
+
+    def values(self, indices: Iterable[int], path: str) -> dict[int, Any]:
+        """Return what the bodies of entries have at a path, which names an object, by index."""
+        query = (
+            "SELECT idx, json_extract(body, ?) FROM json_each(?) AS one"
+            " JOIN entry ON idx = one.value"
+        )
+        found = self._rows(query, f"$.{path}", json.dumps(list(indices)))
+        return {index: from_json(text) for index, text in found}
 
     def times(self, indices: Iterable[int]) -> list[int]:
         """Return when the entries with some indices were made."""

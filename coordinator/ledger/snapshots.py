@@ -1,19 +1,20 @@
 """States that the entries give, kept beside the ledger: a start need not read all of history.
 
-    snapshots/<size>.state      a line of JSON: what it is of; then the bytes of the state
+    snapshots/<size>.state      a line of JSON: what it is of, and of which parts; then these
 
 A snapshot is a cache: whatever is wrong with one, the entries give the state. It is taken only
 where the coordinator's own key signed it, the ledger has its size and had its root then, the same
-program folds, and the bytes have their digest. Without that key none is written or read. Under its
-name there is either all of it or nothing: it is written beside its place, made durable, then
-renamed.
+program folds, and each part that is read has its digest; others are not read. Without that key none
+is written or read. Under its name there is either all of it or nothing: it is written beside its
+place, made durable, then renamed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,9 +37,17 @@ from fleetledger.schemas.values import Digest
 KEPT = 2
 """Snapshots that stay: the newest, and the one before it for where that is damaged."""
 _FORMAT = 1
-_MOST_HEAD_BYTES = 4096
+_MOST_HEAD_BYTES = 8192
 _SUFFIX = ".state"
 _DOMAIN = "fleetledger kept state"
+
+
+class SnapshotPart(Strict):
+    """One part of a state: its name, its bytes, and their digest."""
+
+    name: str = Field(min_length=1, max_length=64)
+    bytes: int = Field(ge=0)
+    digest: Digest
 
 
 class SnapshotHead(Strict):
@@ -51,8 +60,8 @@ class SnapshotHead(Strict):
     """Of the tree over them."""
     program: Digest
     """Of everything that a state follows from beside the entries."""
-    digest: Digest
-    """Of the state's bytes."""
+    parts: tuple[SnapshotPart, ...]
+    """In the order of the file."""
     signature: str = Field(default="", pattern=r"^([0-9a-f]{128})?$")
     """Of the coordinator, in hexadecimal digits, over all of this with an empty signature."""
 
@@ -64,10 +73,35 @@ class SnapshotHead(Strict):
 
 @dataclass(frozen=True)
 class StoredState:
-    """The bytes of a state, and what they are of."""
+    """A snapshot that fits its ledger, whose parts are read when they are asked for."""
 
     head: SnapshotHead
-    data: bytes
+    path: Path
+    start: int
+    """Bytes of the file before its first part."""
+
+    def part(self, name: str) -> bytes:
+        """Return the bytes of a part; raise `SnapshotError` where they are not those signed."""
+        start = self.start
+        for part in self.head.parts:
+            if part.name == name:
+                break
+            start += part.bytes
+        else:
+            raise SnapshotError(f"{name}: no such part")
+        try:
+            with self.path.open("rb") as file:
+                file.seek(start)
+                data = file.read(part.bytes)
+        except OSError as error:
+            raise SnapshotError(f"{name}: cannot be read: {error.strerror}") from error
+        if Digest.of(data) != part.digest:
+            raise SnapshotError(f"{name}: its bytes have another digest than {part.digest.short}")
+        return data
+
+    def parts(self) -> dict[str, bytes]:
+        """Return all parts; raise `SnapshotError` where one is not as it was signed."""
+        return {part.name: self.part(part.name) for part in self.head.parts}
 
 
 class StateSnapshots:
@@ -100,16 +134,17 @@ class StateSnapshots:
                 line = file.readline(_MOST_HEAD_BYTES)
                 head = SnapshotHead.model_validate_json(line)
                 self._check(head, ledger)
-                data = file.read()
+                length = os.fstat(file.fileno()).st_size
         except OSError as error:
             raise SnapshotError(f"cannot be read: {error.strerror}") from error
         except ValidationError as error:
             raise SnapshotError(f"{shorten(line)} is no head: {explain(error)}") from error
         except SignatureError as error:
             raise SnapshotError(str(error)) from error
-        if Digest.of(data) != head.digest:
-            raise SnapshotError(f"its bytes have another digest than {head.digest.short}")
-        return StoredState(head, data)
+        whole = len(line) + sum(part.bytes for part in head.parts)
+        if length != whole:
+            raise SnapshotError(f"it has {length} bytes instead of {whole}")
+        return StoredState(head, path, len(line))
 
     def _check(self, head: SnapshotHead, ledger: LedgerReader) -> None:
         signed = bytes.fromhex(head.signature)
@@ -127,20 +162,24 @@ class StateSnapshots:
         if root != head.root:
             raise SnapshotError(f"of another history: root {head.root.short} at its size")
 
-    def write(self, data: bytes, ledger: LedgerReader, size: int) -> Path:
+    def write(self, parts: Mapping[str, bytes], ledger: LedgerReader, size: int) -> Path:
         """Store the state that the first `size` entries give; delete all but the newest ones.
 
         Durable when this returns. Raises `SnapshotError` when the disk refuses.
         """
         key, root = self._signer, ledger.root_at(size)
-        unsigned = SnapshotHead(size=size, root=root, program=self._program, digest=Digest.of(data))
+        told = tuple(
+            SnapshotPart(name=name, bytes=len(data), digest=Digest.of(data))
+            for name, data in parts.items()
+        )
+        unsigned = SnapshotHead(size=size, root=root, program=self._program, parts=told)
         signature = key.sign(_DOMAIN, unsigned.signed_bytes).hex()
         head = unsigned.model_copy(update={"signature": signature})
         target = self.folder / f"{size}{_SUFFIX}"
         temporary = self.folder / f"{size}.{secrets.token_hex(8)}.new"
         try:
             make_folder(self.folder)
-            write_durably(temporary, _parts(head, data))
+            write_durably(temporary, _bytes(head, parts))
             temporary.replace(target)
             fsync_folder(self.folder)
             self._tidy()
@@ -173,7 +212,8 @@ class StateSnapshots:
             path.unlink(missing_ok=True)
 
 
-def _parts(head: SnapshotHead, data: bytes) -> Iterator[bytes]:
+def _bytes(head: SnapshotHead, parts: Mapping[str, bytes]) -> Iterator[bytes]:
     yield head.model_dump_json().encode() + b"\n"
-    for start in range(0, len(data), PART_BYTES):
-        yield data[start : start + PART_BYTES]
+    for data in parts.values():
+        for start in range(0, len(data), PART_BYTES):
+            yield data[start : start + PART_BYTES]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fleetledger import learning, methods
+from fleetledger import learning, methods, schemas
 from fleetledger.coordinator.core.saved_state import folding_program
 from fleetledger.coordinator.errors import SnapshotError
 from fleetledger.coordinator.ledger.reader import LedgerReader
@@ -31,6 +31,7 @@ from fleetledger.schemas.values import Digest
 
 log = logging.getLogger("coordinator.models.kept_sums")
 
+_SUM = "sum"
 EVERY = 500
 """Contributions that move before a sum is kept again: so many are added after a start at most,
 unless the sum is larger than their payloads."""
@@ -64,11 +65,12 @@ class KeptSums:
                 continue
             try:
                 stored = snapshots.read(path, ledger)
+                data = stored.part(_SUM)
             except SnapshotError as error:
                 log.info("%s: not used, payloads are added instead: %s", path, error)
                 continue
-            self._parts, self._bytes, self._last_bytes = 0, 0, len(stored.data)
-            return KeptSum(stored.head.size, read_sum(stored.data))
+            self._parts, self._bytes, self._last_bytes = 0, 0, len(data)
+            return KeptSum(stored.head.size, read_sum(data))
         return None
 
     def moved(self, payload_bytes: int) -> None:
@@ -83,7 +85,7 @@ class KeptSums:
         data = write_sum(kept.total)
         self._parts, self._bytes, self._last_bytes = 0, 0, len(data)
         try:
-            self._of(lineage).write(data, ledger, kept.size)
+            self._of(lineage).write({_SUM: data}, ledger, kept.size)
         except SnapshotError as error:
             log.warning("the sum was not kept: %s", error)
 
@@ -100,7 +102,7 @@ def _program(lineage: BackboneImported) -> Digest:
 @cache
 def _programs() -> str:
     hasher = hashlib.sha256(folding_program().encode())
-    for package in (learning, methods):
+    for package in (learning, methods, schemas):
         (root,) = map(Path, package.__path__)
         for path in sorted(root.rglob("*.py")):
             hasher.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())

@@ -214,15 +214,19 @@ def _snapshots(ledger: LedgerReader) -> Iterator[tuple[Path, StoredState]]:
     snapshots = snapshots_of(ledger)
     for path in snapshots.files():
         try:
-            yield path, snapshots.read(path, ledger)
+            stored = snapshots.read(path, ledger)
+            stored.parts()
+            yield path, stored
         except SnapshotError:
             continue  # no start takes it, and the next one throws it away
 
 
 def _wrong_state(state: State, stored: StoredState) -> Mismatch | None:
-    expected = Digest.of(write_state(state))
-    if expected == stored.head.digest:
+    found = {part.name: part.digest for part in stored.head.parts}
+    expected = {name: Digest.of(data) for name, data in write_state(state).items()}
+    if expected == found:
         return None
-    place = f"kept state of {count_of(stored.head.size, 'entry', 'entries')}"
-    said = f"{stored.head.digest}; it was thrown away, so start the coordinator anew"
-    return Mismatch(place, "digest", f"{expected} by the entries", said)
+    wrong = next(name for name in expected if expected[name] != found.get(name))
+    place = f"{wrong} of the kept state of {count_of(stored.head.size, 'entry', 'entries')}"
+    said = f"{found.get(wrong)}; it was thrown away, so start the coordinator anew"
+    return Mismatch(place, "digest", f"{expected[wrong]} by the entries", said)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.core.state_fold import state_of
+from fleetledger.coordinator.ledger.columns import without_collecting
 from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.snapshot import LiveSnapshot, StageWait, serves
@@ -34,7 +35,7 @@ def fleet_now(
 
     `fleet` is its name for where no coordinator has served yet. Raises `LedgerError`.
     """
-    with ledger.snapshot():
+    with ledger.snapshot(), without_collecting():
         return _fleet_now(ledger, live, time_ns, fleet)
 
 

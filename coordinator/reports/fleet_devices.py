@@ -142,7 +142,7 @@ def _accuracies(ledger: LedgerReader, state: State) -> dict[DeviceId, AccuracyTh
         version: names_of_newest(ledger, version) for version in versions if version is not None
     }
     indices = [said.measured.index for said in there.values() if said.measured is not None]
-    results = {entry.index: entry.body["evaluation"]["results"] for entry in ledger.at(indices)}
+    results = ledger.values(indices, "evaluation.results")
     found = {}
     for name, said in there.items():
         of, version = said.measured, said.evaluated_version

@@ -187,12 +187,12 @@ def _replay_gives_the_state(run: ChaosRun) -> Iterator[str]:
 def _kept_states_give_the_state(run: ChaosRun) -> Iterator[str]:
     """Keep the state after half of the entries, and after all but a few; go on from there."""
     with LedgerReader.open_read_only(ledger_path(run.places.coordinator)) as ledger:
-        size, state, kept = ledger.size, State(), dict[int, bytes]()
+        size, state, kept = ledger.size, State(), dict[int, dict[str, bytes]]()
         for stop in (size // 2, max(size - _TAIL, size // 2), size):
             fold(state, ledger.entries(state.size, stop))
             kept[stop] = write_state(state)
         for start in kept:
-            again = read_state(kept[start])
+            again = read_state(kept[start].__getitem__)
             fold(again, ledger.entries(start, size))
             if write_state(again) != kept[size]:
                 kept_after = count_of(start, "entry", "entries")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetledger.coordinator.errors import SnapshotError
-from fleetledger.coordinator.ledger.columns import Columns
+from fleetledger.coordinator.ledger.columns import Columns, Parts
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.values import ClassName, DeviceId
 
@@ -167,3 +167,77 @@ def test_bytes_of_something_else_are_refused(data: bytes) -> None:
     for end in range(0, len(whole), 7):
         with pytest.raises(SnapshotError):
             COLUMNS.read(whole[:end])
+
+
+@dataclass
+class Owners:
+    """A part that others hold."""
+
+    ids: set[DeviceId] = field(default_factory=set)
+
+
+@dataclass
+class Orchard:
+    """A part that holds another one, and objects of its own."""
+
+    owners: Owners
+    others: list[Owners] = field(default_factory=list)
+    oldest: Tree | None = None
+    trees: list[Tree] = field(default_factory=list)
+
+
+@dataclass
+class Estate:
+    """All of it."""
+
+    size: int
+    owners: Owners
+    orchard: Orchard
+    best: list[Tree] = field(default_factory=list)
+
+
+PARTS = Parts(Estate, {})
+
+
+def estate() -> Estate:
+    owners, tree = Owners({DeviceId("a")}), Tree("pear", DeviceId("a"))
+    return Estate(7, owners, Orchard(owners, [owners], tree, [tree]))
+
+
+def read_part(data: dict[str, bytes], name: str, met: dict[str, object]) -> Any:
+    if name not in met:
+        met[name] = PARTS.read(name, data[name], lambda other: read_part(data, other, met))
+    return met[name]
+
+
+def test_parts_are_read_alone_and_hold_each_other_again() -> None:
+    whole = estate()
+    data, met = PARTS.write(whole), dict[str, object]()
+    assert list(data) == ["size", "owners", "orchard", "best"]
+    assert read_part(data, "size", met) == 7
+    assert list(met) == ["size"]
+    orchard = read_part(data, "orchard", met)
+    assert set(met) == {"size", "owners", "orchard"}
+    assert orchard == whole.orchard
+    assert orchard.owners is orchard.others[0] is read_part(data, "owners", met)
+    assert orchard.oldest is orchard.trees[0]
+    again = Estate(7, orchard.owners, orchard, read_part(data, "best", met))
+    assert PARTS.write(again) == data
+
+
+def test_what_reading_would_make_two_objects_of_is_refused() -> None:
+    whole = estate()
+    whole.best.append(whole.orchard.trees[0])
+    with pytest.raises(SnapshotError, match=r"best: holds a .*Tree.* another part holds"):
+        PARTS.write(whole)
+    whole = estate()
+    whole.orchard.others.append(Owners())
+    with pytest.raises(SnapshotError, match="another object stands where owners is declared"):
+        PARTS.write(whole)
+
+
+def test_bytes_of_another_part_are_refused() -> None:
+    data = PARTS.write(estate())
+    data["owners"] = data["orchard"]
+    with pytest.raises(SnapshotError, match="no owners"):
+        read_part(data, "orchard", {})

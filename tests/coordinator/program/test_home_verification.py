@@ -92,7 +92,7 @@ def hold(state: State) -> None:
 def test_a_kept_state_that_is_another_one_is_named_and_thrown_away(home: Path) -> None:
     wrong, right = keep(home, 60, hold), keep(home, SIZE)
     report = verify_home(what(home))
-    assert str(report).startswith("kept state of 60 entries: digest should be ")
+    assert str(report).startswith("models of the kept state of 60 entries: digest should be ")
     assert "thrown away" in str(report)
     assert (wrong.exists(), right.exists()) == (False, True)
     assert verify_home(what(home)).ok
