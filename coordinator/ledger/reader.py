@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypedDict
 
 from pydantic_core import from_json
-from sqlite_utils import Database
 from typing_extensions import Self, Unpack
 
 from fleetledger.coordinator.errors import LedgerCorruptError, LedgerError, Mismatch
@@ -71,7 +70,7 @@ class Recorded(Protocol):
 class LedgerReader:
     """Entries, checkpoints and small blobs of one ledger; use it from the thread that made it."""
 
-    def __init__(self, db: Database, path: Path) -> None:
+    def __init__(self, db: sqlite3.Connection, path: Path) -> None:
         self.db = db
         self.path = path
         self.kept: object | None = None
@@ -86,7 +85,7 @@ class LedgerReader:
             raise LedgerError(f"{path}: no ledger there; start the coordinator, or give its --home")
         try:
             db = connect(path, writing=False)
-            schema.check_layout(db.conn, path)
+            schema.check_layout(db, path)
         except sqlite3.Error as error:
             raise LedgerError(f"{path}: cannot be read as a ledger: {error}") from error
         return LedgerReader(db, path)
@@ -304,7 +303,7 @@ class LedgerReader:
 
         Inside of another one it is that one.
         """
-        if self.db.conn.in_transaction:
+        if self.db.in_transaction:
             yield
             return
         self.db.execute("BEGIN")
@@ -345,7 +344,7 @@ ORDER BY idx DESC LIMIT ?6"""  # noqa: S608 - a constant
 _CHECKPOINTS = "SELECT size, root, time_ns, note FROM checkpoint"
 
 
-def connect(path: Path, *, writing: bool, busy_seconds: float = 5.0) -> Database:
+def connect(path: Path, *, writing: bool, busy_seconds: float = 5.0) -> sqlite3.Connection:
     """Open the database file; text that is not UTF-8 any more is read with U+FFFD in it.
 
     So damaged text reaches the check of its leaf, which names the entry, instead of ending the
@@ -355,7 +354,8 @@ def connect(path: Path, *, writing: bool, busy_seconds: float = 5.0) -> Database
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=busy_seconds)
     connection.text_factory = _lenient_text
-    return Database(connection, recursive_triggers=True, execute_plugins=False)
+    connection.execute("PRAGMA recursive_triggers = ON")
+    return connection
 
 
 def _lenient_text(data: bytes) -> str:

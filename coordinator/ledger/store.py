@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlite_utils import Database
-
 from fleetledger.coordinator.errors import (
     BlobError,
     EntryError,
@@ -55,7 +53,7 @@ class Ledger(LedgerReader):
 
     def __init__(
         self,
-        db: Database,
+        db: sqlite3.Connection,
         path: Path,
         lock: WriterLock,
         clock: Callable[[], int],
@@ -149,12 +147,12 @@ class Ledger(LedgerReader):
         newest = self._checkpoint_of(frontier, now_ns)
         checkpoint = (newest.size, frontier.root, now_ns, newest.note)
         with self._transaction(f"{count_of(len(entries), 'entry', 'entries')}"):
-            self.db.conn.executemany(_INSERT_BLOB, blobs)
-            self.db.conn.executemany(_INSERT_ENTRY, [entry.to_row() for entry in entries])
-            self.db.conn.execute(_INSERT_CHECKPOINT, checkpoint)
+            self.db.executemany(_INSERT_BLOB, blobs)
+            self.db.executemany(_INSERT_ENTRY, [entry.to_row() for entry in entries])
+            self.db.execute(_INSERT_CHECKPOINT, checkpoint)
             self._grow_nodes(old_size, frontier.size)
             if pruned:
-                self.db.conn.executemany(_MARK_PRUNED, pruned.items())
+                self.db.executemany(_MARK_PRUNED, pruned.items())
         self._frontier, self._newest = frontier, newest
         self.tree.keep(old_size, [entry.leaf_hash for entry in entries])
         self._appended = {entry.index: entry for entry in entries}
@@ -163,7 +161,7 @@ class Ledger(LedgerReader):
     def mark_pruned(self, sizes: Mapping[Digest, int]) -> None:
         """Record that blobs of these sizes were deleted on purpose; drop content that is inline."""
         with self._transaction("pruned blobs"):
-            self.db.conn.executemany(_MARK_PRUNED, sizes.items())
+            self.db.executemany(_MARK_PRUNED, sizes.items())
 
     def _checkpoint_of(self, frontier: Frontier, now_ns: int) -> StoredCheckpoint:
         size, root = frontier.size, Digest.known(frontier.root.hex())
@@ -173,7 +171,7 @@ class Ledger(LedgerReader):
     def _grow_nodes(self, old_size: int, size: int) -> None:
         """Store what the tree has with so many leaves and had not before."""
         for node in self.tree.missing(old_size, size):
-            self.db.conn.execute(INSERT_NODE, node)
+            self.db.execute(INSERT_NODE, node)
 
     def _numbered(self, group: Sequence[EntryDraft | Entry], now_ns: int) -> tuple[Entry, ...]:
         return tuple(_numbered(item, index, now_ns) for index, item in enumerate(group, self.size))
@@ -182,9 +180,9 @@ class Ledger(LedgerReader):
     def _transaction(self, what: str) -> Iterator[None]:
         """Commit what happens inside, or nothing; SQLite's errors become `LedgerWriteError`."""
         try:
-            self.db.conn.execute("BEGIN IMMEDIATE")
+            self.db.execute("BEGIN IMMEDIATE")
             yield
-            self.db.conn.execute("COMMIT")
+            self.db.execute("COMMIT")
         except (sqlite3.ProgrammingError, LedgerCorruptError):
             self.db.rollback()
             raise  # used from another thread, or a damaged file
@@ -244,14 +242,14 @@ _MARK_PRUNED = f"""INSERT INTO blob (digest, size, state) VALUES (?, ?, '{schema
         size = excluded.size, state = excluded.state, content = NULL"""  # noqa: S608 - a constant
 
 
-def _open_database(path: Path, busy_seconds: float) -> Database:
+def _open_database(path: Path, busy_seconds: float) -> sqlite3.Connection:
     db = connect(path, writing=True, busy_seconds=busy_seconds)
     mode = db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
     if mode != "wal":
         raise LedgerError(f"{path}: its file system has no write-ahead log; use a local disk")
     db.execute("PRAGMA synchronous=FULL")
     db.execute(f"PRAGMA wal_autocheckpoint={_LOGGED_PAGES}")
-    schema.make_tables(db.conn, path)
+    schema.make_tables(db, path)
     fsync_folder(path.parent)
     return db
 

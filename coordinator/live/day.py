@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
-from sqlite_utils import Database
 
 from fleetledger.coordinator.live.meters import TRAFFIC_BYTES
 from fleetledger.coordinator.live.snapshot import (
@@ -28,6 +27,9 @@ from fleetledger.coordinator.live.snapshot import (
     TrafficPoint,
 )
 from fleetledger.schemas.values import DeviceId
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
 
 SECOND_NS = 1_000_000_000
 POINT_SECONDS = 600.0

@@ -18,10 +18,9 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from sqlite_utils import Database
 
 from fleetledger.coordinator.live.day import DayTables, Model, bodies
 from fleetledger.coordinator.live.snapshot import (
@@ -34,6 +33,9 @@ from fleetledger.coordinator.live.snapshot import (
 )
 from fleetledger.coordinator.paths import live_path
 from fleetledger.schemas.table_layout import layout_of
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
 
 VERSION = 2
 """Of the tables; a file of another version is made anew by the writer, and unread by readers."""
@@ -162,6 +164,8 @@ def _presence(db: sqlite3.Connection, time_ns: int) -> PresenceNow:
 
 
 def _open(path: Path) -> Database:
+    from sqlite_utils import Database  # noqa: PLC0415 - heavy, and readers need none
+
     connection = sqlite3.connect(path, timeout=0.1)
     db = Database(connection)
     if layout_of(connection) not in {0, VERSION}:

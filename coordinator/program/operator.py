@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import TypeAdapter, ValidationError
-from sqlite_utils import Database
 
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.entry import OPERATOR
@@ -87,6 +86,8 @@ class OperatorInbox:
 
     def __init__(self, home: Path) -> None:
         """Open the file, making it where there is none; raise `InboxError`, as all methods do."""
+        from sqlite_utils import Database  # noqa: PLC0415 - heavy, and most commands only read
+
         make_home(home)
         self._path = home / FILE_NAME
         with self._translated("opened"):

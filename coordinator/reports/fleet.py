@@ -21,7 +21,6 @@ from fleetledger.coordinator.reports.rollouts.lookup import unfinished
 from fleetledger.coordinator.reports.waits import Wait, round_wait, stage_wait
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds import views as round_views
-from fleetledger.methods.registry import can_learn_with
 from fleetledger.schemas.problems import DatedProblem
 from fleetledger.schemas.values import DeviceId
 
@@ -195,6 +194,8 @@ def _is_waited_for(state: State, name: DeviceId, method: str | None) -> bool:
     if key.text == "revoked" or device.silent or not device.led:
         return False
     able = device.capabilities
+    from fleetledger.methods.registry import can_learn_with  # noqa: PLC0415 - imports NumPy
+
     return able is None or method is None or can_learn_with(able.features, method)
 
 

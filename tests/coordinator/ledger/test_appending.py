@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from sqlite_utils import Database
 
 from fleetledger.coordinator.errors import (
     BlobError,
@@ -239,7 +240,9 @@ def test_the_writer_is_durable_and_strict(path: Path) -> None:
             for name in ("journal_mode", "synchronous", "recursive_triggers", "wal_autocheckpoint")
         ]
         assert values == ["wal", 2, 1, 4096]
-        assert all(ledger.db.table(name).strict for name in ("entry", "checkpoint", "blob"))
+        assert all(
+            Database(ledger.db).table(name).strict for name in ("entry", "checkpoint", "blob")
+        )
 
 
 def test_a_second_writer_is_refused_and_told_who_writes(path: Path) -> None:

@@ -156,8 +156,8 @@ def test_what_devices_measured_of_a_version_is_found_by_an_index(tmp_path: Path)
     with Ledger.open(tmp_path / "ledger.db") as ledger:
         ledger.append([EntryDraft(_Evaluated.kind, "a", body, device=DeviceId("a"))])
         told = list[str]()
-        ledger.db.conn.set_trace_callback(told.append)
+        ledger.db.set_trace_callback(told.append)
         assert [one.body for one in ledger.find(_Evaluated, last=True, where=asked)] == [body]
-        ledger.db.conn.set_trace_callback(None)
+        ledger.db.set_trace_callback(None)
         plan = ledger.db.execute(f"EXPLAIN QUERY PLAN {told[0]}").fetchall()
     assert "entry_of_version" in str(plan)

@@ -162,7 +162,7 @@ def test_a_stored_head_that_was_altered_is_told_apart_from_the_one_that_was_made
     home: Path,
 ) -> None:
     head = next(iter(solved(home).values())).head
-    with Ledger.open(ledger_path(home)) as ledger, ledger.db.conn:
+    with Ledger.open(ledger_path(home)) as ledger, ledger.db:
         ledger.db.execute("UPDATE blob SET content = x'00' WHERE digest = ?", [head])
     code, out = replay(home, "--version", "1")
     assert code == 1
