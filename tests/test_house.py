@@ -38,12 +38,12 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(49650, 10.1, 12.5, 54, 859),
+    "coordinator": Room(49550, 10.0, 12.5, 53, 789),
     "device_agent": Room(21750, 10.7, 13.4, 21, 306),
     "export": Room(7150, 10.0, 12.9, 6, 105),
     "learning": Room(16550, 8.0, 9.6, 25, 207),
     "methods": Room(15650, 11.8, 15.3, 33, 129),
-    "schemas": Room(8750, 7.9, 10.8, 15, 100),
+    "schemas": Room(8750, 7.8, 10.8, 15, 100),
     "simulator": Room(29900, 12.4, 14.5, 56, 486),
     "transport": Room(6900, 8.6, 10.1, 7, 89),
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import EntryContext, Kind, LedgerTopic
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.kind import Kind, LedgerTopic
 
 KEPT_ANSWERS = 1000
 """Newest answers that are kept. A ticket is asked for again only where a crash came between the
@@ -21,6 +21,9 @@ class CommandDone(EntryBody):
     """Names the command in the operator's inbox."""
     text: str
     """The answer."""
+
+    def say(self, at: EntryContext) -> str:
+        return f"A command of the operator was carried out: {self.text}."
 
 
 @dataclass
@@ -37,8 +40,4 @@ def _answer(done: DoneState, body: CommandDone, _at: EntryContext) -> None:
         del done.answers[next(iter(done.answers))]
 
 
-def _say_done(body: CommandDone, _: EntryContext) -> str:
-    return f"A command of the operator was carried out: {body.text}."
-
-
-DONE = LedgerTopic("done", kinds=(Kind(CommandDone, _answer, _say_done),))
+DONE = LedgerTopic("done", kinds=(Kind(CommandDone, _answer),))

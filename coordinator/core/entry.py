@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +13,22 @@ OPERATOR = "operator"
 COORDINATOR = "coordinator"
 
 
-class EntryBody(Strict):
+@dataclass(frozen=True, slots=True)
+class EntryContext:
+    """Where an entry stands in the ledger, who made it, and when."""
+
+    index: int
+    device: DeviceId | None = None
+    time_ns: int = 0
+
+    @property
+    def maker(self) -> DeviceId:
+        """The device that made it; for kinds that devices alone make."""
+        assert self.device is not None
+        return self.device
+
+
+class EntryBody(Strict, ABC):
     """What one entry records; `kind` names it in the ledger."""
 
     kind: ClassVar[str]
@@ -21,6 +37,10 @@ class EntryBody(Strict):
     def blobs(self) -> tuple[Digest, ...]:
         """Digests of the blobs that must exist for as long as the entry is to be replayed."""
         return ()
+
+    @abstractmethod
+    def say(self, at: EntryContext) -> str:
+        """Return the sentence that people read."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a topic is: kinds of entry, how its part of the state follows them, what is said of them.
+"""What a topic is: kinds of entry, how its part of the state follows them, what devices are told.
 
 A topic is a value, made where its kinds are defined. Nothing is registered by being imported:
 `coordinator.core.state` lists the topics, and that list is the order in which they take an entry.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.schemas.values import DeviceId
 
 TOLD = logging.DEBUG
@@ -27,21 +27,6 @@ TOLD = logging.DEBUG
 Part = TypeVar("Part")
 """A topic's part of the state."""
 Body = TypeVar("Body", bound=EntryBody)
-
-
-@dataclass(frozen=True, slots=True)
-class EntryContext:
-    """Where an entry stands in the ledger, who made it, and when."""
-
-    index: int
-    device: DeviceId | None = None
-    time_ns: int = 0
-
-    @property
-    def maker(self) -> DeviceId:
-        """The device that made it; for kinds that devices alone make."""
-        assert self.device is not None
-        return self.device
 
 
 class Notification(NamedTuple):
@@ -83,8 +68,6 @@ class Follows(Generic[Part, Body]):
 class Kind(Follows[Part, Body]):
     """A kind of entry of this topic."""
 
-    say: Callable[[Body, EntryContext], str]
-    """The sentence that people read."""
     notifies: Callable[[Body], Notification] | None = None
     """Message that devices get again; None for none."""
     reorders: bool = False

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from fleetledger.coordinator.core.done_commands import DONE, DoneState
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import Change, EntryContext, Kind, LedgerTopic
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.kind import Change, Kind, LedgerTopic
 from fleetledger.coordinator.topics.classes.entries import CLASSES
 from fleetledger.coordinator.topics.classes.state import ClassRegistry
 from fleetledger.coordinator.topics.clock.entries import CLOCK

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import Change, EntryContext
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.kind import Change
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader

@@ -10,9 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from fleetledger.coordinator.core.entry import EntryBody, NewEntry
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext, NewEntry
 from fleetledger.coordinator.core.inputs import DeviceMessage, Input
-from fleetledger.coordinator.core.kind import EntryContext
 from fleetledger.coordinator.core.live import Live
 from fleetledger.coordinator.core.state import KINDS
 from fleetledger.schemas.envelope import Envelope
@@ -52,7 +51,7 @@ class Journal:
             if entry.device is not None and hasattr(body, "boot"):
                 self._here[entry.device] = body.boot  # its sentence says that it is here
             if self._events.wants(level, body.kind, device, index):
-                text = kind.say(body, EntryContext(index, entry.device))
+                text = body.say(EntryContext(index, entry.device))
                 self._events.say(level, event_of(body, index, device), text)
 
     def heard(self, happenings: Iterable[Input]) -> None:

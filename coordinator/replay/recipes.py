@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import EntryContext
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.core.work import AverageInput, AverageRound, Judging, SolveHead
 from fleetledger.coordinator.errors import CommandError, LedgerError, UnknownClassError

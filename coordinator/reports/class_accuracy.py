@@ -5,8 +5,7 @@ from __future__ import annotations
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.answers import RightCount
 from fleetledger.coordinator.reports.old_and_new_classes import names_of_newest
-from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
-from fleetledger.coordinator.topics.models.kinds import measured_by
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, measured_by
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.times import IsoTime
 

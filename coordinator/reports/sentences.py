@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from fleetledger.coordinator.core.kind import EntryContext
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.state import KINDS
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.schemas.errors import shorten
@@ -16,10 +16,10 @@ def sentence_of(entry: Entry) -> str:
     if kind is None:
         return _listed(entry)
     try:
-        body = kind.body.model_validate(entry.body)
+        body: EntryBody = kind.body.model_validate(entry.body)
     except ValidationError:
         return _listed(entry)  # written by another version of this program
-    return kind.say(body, EntryContext(entry.index, entry.device, entry.time_ns))
+    return body.say(EntryContext(entry.index, entry.device, entry.time_ns))
 
 
 def _listed(entry: Entry) -> str:

@@ -7,13 +7,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import (
-    EntryContext,
-    Kind,
-    LedgerTopic,
-    notify_all_of_assignment,
-)
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.kind import Kind, LedgerTopic, notify_all_of_assignment
 from fleetledger.coordinator.topics.classes.state import ClassRegistry
 from fleetledger.schemas.values import ClassName
 
@@ -25,14 +20,13 @@ class ClassNamed(EntryBody):
     name: ClassName
     index: int = Field(ge=0)
 
+    def say(self, at: EntryContext) -> str:
+        return f"Class {self.name} has index {self.index}, for good."
+
 
 def _name(classes: ClassRegistry, body: ClassNamed, at: EntryContext) -> None:
     classes.name(body.name, body.index)
     classes.changed = at.index
-
-
-def _say_named(body: ClassNamed, _: EntryContext) -> str:
-    return f"Class {body.name} has index {body.index}, for good."
 
 
 class ClassRenamed(EntryBody):
@@ -42,14 +36,13 @@ class ClassRenamed(EntryBody):
     old: ClassName
     new: ClassName
 
+    def say(self, at: EntryContext) -> str:
+        return f"Class {self.old} is called {self.new}; the old name still works on the devices."
+
 
 def _rename(classes: ClassRegistry, body: ClassRenamed, at: EntryContext) -> None:
     classes.rename(body.old, body.new)
     classes.changed = at.index
-
-
-def _say_renamed(body: ClassRenamed, _: EntryContext) -> str:
-    return f"Class {body.old} is called {body.new}; the old name still works on the devices."
 
 
 class ClassMerged(EntryBody):
@@ -59,14 +52,15 @@ class ClassMerged(EntryBody):
     source: ClassName
     target: ClassName
 
+    def say(self, at: EntryContext) -> str:
+        return (
+            f"{self.source} is another name of class {self.target}; their samples count together."
+        )
+
 
 def _merge(classes: ClassRegistry, body: ClassMerged, at: EntryContext) -> None:
     classes.merge(body.source, body.target)
     classes.changed = at.index
-
-
-def _say_merged(body: ClassMerged, _: EntryContext) -> str:
-    return f"{body.source} is another name of class {body.target}; their samples count together."
 
 
 CLASSES = LedgerTopic(
@@ -74,8 +68,8 @@ CLASSES = LedgerTopic(
     kinds=(
         # Nobody is told: the stage that it is named for follows in the same decision, and a device
         # that heard of the name first would count its images for the stage before.
-        Kind(ClassNamed, _name, _say_named, worth=logging.DEBUG),
-        Kind(ClassRenamed, _rename, _say_renamed, notify_all_of_assignment),
-        Kind(ClassMerged, _merge, _say_merged, notify_all_of_assignment),
+        Kind(ClassNamed, _name, worth=logging.DEBUG),
+        Kind(ClassRenamed, _rename, notify_all_of_assignment),
+        Kind(ClassMerged, _merge, notify_all_of_assignment),
     ),
 )

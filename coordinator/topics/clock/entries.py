@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import EntryContext, Kind, LedgerTopic
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.kind import Kind, LedgerTopic
 from fleetledger.coordinator.core.phrases import span
 from fleetledger.coordinator.topics.clock.state import ClockState
 
@@ -23,20 +23,19 @@ class ClockCorrected(EntryBody):
     by_ns: int = Field(gt=-(2**63), lt=2**63)
     """Nanoseconds by which time is set back; below 0 for a calendar that was behind."""
 
+    def say(self, at: EntryContext) -> str:
+        if self.by_ns == 0:
+            return "The operator found the calendar right; devices take its time from here on."
+        where = "ahead" if self.by_ns > 0 else "behind"
+        return (
+            f"The calendar was {span(self.by_ns)} {where}, as entries before show; from here on it "
+            "is right."
+        )
+
 
 def _correct(clock: ClockState, body: ClockCorrected, _at: EntryContext) -> None:
     clock.corrections += 1
     clock.set_back_ns += body.by_ns
 
 
-def _say_corrected(body: ClockCorrected, _: EntryContext) -> str:
-    if body.by_ns == 0:
-        return "The operator found the calendar right; devices take its time from here on."
-    where = "ahead" if body.by_ns > 0 else "behind"
-    return (
-        f"The calendar was {span(body.by_ns)} {where}, as entries before show; from here on it is "
-        "right."
-    )
-
-
-CLOCK = LedgerTopic("clock", kinds=(Kind(ClockCorrected, _correct, _say_corrected),))
+CLOCK = LedgerTopic("clock", kinds=(Kind(ClockCorrected, _correct),))

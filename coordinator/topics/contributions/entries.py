@@ -7,15 +7,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import (
-    TOLD,
-    EntryContext,
-    Follows,
-    Kind,
-    LedgerTopic,
-    Notification,
-)
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Notification
 from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.contributions.state import (
@@ -59,6 +52,22 @@ class ContributionAccepted(EntryBody):
         """The payload."""
         return (self.part.payload,)
 
+    def say(self, at: EntryContext) -> str:
+        part, samples = self.part, count_of(sum(self.part.samples.values()), "sample")
+        if part.round is not None:
+            late = " It came late and is left out." if self.late else ""
+            return (
+                f"Device {at.device} answered round {part.round.number} with {part.payload_kind} "
+                f"learned from {samples} ({part.payload_bytes} "
+                f"bytes).{late}{_saw_before(part.round)}"
+            )
+        instead = f" It replaces entry {self.replaces}." if self.replaces is not None else ""
+        return (
+            f"Device {at.device} gave {part.payload_kind} of {samples} ({part.payload_bytes} "
+            f"bytes) as part {part.key.part} of stage {part.key.stage}, revision "
+            f"{part.revision}.{instead}"
+        )
+
 
 def counted_of(part: Part, device: DeviceId) -> CountedPart:
     """Return what the state keeps of a part."""
@@ -86,27 +95,16 @@ def _accept(
     contributions.last_answer_ns[part.key.stage] = at.time_ns
 
 
-def _say_accepted(body: ContributionAccepted, at: EntryContext) -> str:
-    part, samples = body.part, count_of(sum(body.part.samples.values()), "sample")
-    if part.round is not None:
-        late = " It came late and is left out." if body.late else ""
-        return (
-            f"Device {at.device} answered round {part.round.number} with {part.payload_kind} "
-            f"learned from {samples} ({part.payload_bytes} bytes).{late}{_saw_before(part.round)}"
-        )
-    instead = f" It replaces entry {body.replaces}." if body.replaces is not None else ""
-    return (
-        f"Device {at.device} gave {part.payload_kind} of {samples} ({part.payload_bytes} bytes) as "
-        f"part {part.key.part} of stage {part.key.stage}, revision {part.revision}.{instead}"
-    )
-
-
 class ContributionWithdrawn(EntryBody):
     """A device took a part out again."""
 
     kind: ClassVar[str] = "contribution.withdrawn"
     withdrawal: Withdrawal
     replaces: int | None = None
+
+    def say(self, at: EntryContext) -> str:
+        key, reason = self.withdrawal.key, self.withdrawal.reason
+        return f"Device {at.device} took part {key.part} of stage {key.stage} out again: {reason}."
 
 
 def _withdraw(
@@ -121,11 +119,6 @@ def _withdraw(
     given.put(key, KnownPart(at.index, revision, None, owner))
 
 
-def _say_withdrawn(body: ContributionWithdrawn, at: EntryContext) -> str:
-    key, reason = body.withdrawal.key, body.withdrawal.reason
-    return f"Device {at.device} took part {key.part} of stage {key.stage} out again: {reason}."
-
-
 class EarlierSettled(EntryBody):
     """The operator says what becomes of what earlier installations of a device gave."""
 
@@ -135,6 +128,14 @@ class EarlierSettled(EntryBody):
     """The one that goes on; what it gave is its own."""
     kept: bool
     """Whether it stays beside what the present one gives, or leaves the sum."""
+
+    def say(self, at: EntryContext) -> str:
+        what = (
+            "stays, and what its present one gives counts beside it"
+            if self.kept
+            else "left the sum"
+        )
+        return f"What earlier installations of device {self.device} gave {what}, by the operator."
 
 
 def _settle_earlier(
@@ -146,11 +147,6 @@ def _settle_earlier(
             contributions.end(part.index, at.index, "withdrawn")
             contributions.dropped[part.index] = at.index
         given.put(key, replace(part, kept=True) if body.kept else replace(part, payload=None))
-
-
-def _say_earlier_settled(body: EarlierSettled, _: EntryContext) -> str:
-    what = "stays, and what its present one gives counts beside it" if body.kept else "left the sum"
-    return f"What earlier installations of device {body.device} gave {what}, by the operator."
 
 
 class ContributionRetracted(EntryBody):
@@ -168,6 +164,14 @@ class ContributionRetracted(EntryBody):
     replaces: int
     """Ledger index of the contribution that leaves the sum."""
 
+    def say(self, at: EntryContext) -> str:
+        return (
+            f"The operator took part {self.key.part} of stage {self.key.stage} of device "
+            f"{self.device} out of the sum, for good: {self.reason}. It was entry {self.replaces}; "
+            f"the part, and its payload {self.payload.short} under any other number, are refused "
+            "from here on."
+        )
+
 
 def _retract(
     contributions: ContributionsState, body: ContributionRetracted, at: EntryContext
@@ -177,14 +181,6 @@ def _retract(
     given = contributions.by_device[body.device]
     given.put(body.key, KnownPart(at.index, body.revision, None))
     given.retracted[body.key] = Retracted(at.index, body.payload, body.reason)
-
-
-def _say_retracted(body: ContributionRetracted, _: EntryContext) -> str:
-    return (
-        f"The operator took part {body.key.part} of stage {body.key.stage} of device {body.device} "
-        f"out of the sum, for good: {body.reason}. It was entry {body.replaces}; the part, and its "
-        f"payload {body.payload.short} under any other number, are refused from here on."
-    )
 
 
 class ContributionsLeftOut(EntryBody):
@@ -202,6 +198,14 @@ class ContributionsLeftOut(EntryBody):
     devices: dict[DeviceId, str] = Field(max_length=MAX_TOLD)
     """Their devices, with a sentence on what is left out of each; empty where all of it counts."""
 
+    def say(self, at: EntryContext) -> str:
+        out, again = len(self.left_out), len(self.again)
+        told = "; ".join(text for text in self.devices.values() if text)
+        said = [f"{count_of(out, 'contribution')} left out of the sum for now"] if out else []
+        said += [f"{count_of(again, 'contribution')} in the sum again"] if again else []
+        changed = " and ".join(said) or "Nothing of these devices is left out of the sum"
+        return f"{changed}: {told}." if told else f"{changed}."
+
 
 def _leave_out(
     contributions: ContributionsState, body: ContributionsLeftOut, at: EntryContext
@@ -214,15 +218,6 @@ def _leave_out(
         contributions.bounded.pop(device, None)
         if text:
             contributions.bounded[device] = at.index
-
-
-def _say_left_out(body: ContributionsLeftOut, _: EntryContext) -> str:
-    out, again = len(body.left_out), len(body.again)
-    told = "; ".join(text for text in body.devices.values() if text)
-    said = [f"{count_of(out, 'contribution')} left out of the sum for now"] if out else []
-    said += [f"{count_of(again, 'contribution')} in the sum again"] if again else []
-    changed = " and ".join(said) or "Nothing of these devices is left out of the sum"
-    return f"{changed}: {told}." if told else f"{changed}."
 
 
 class JudgedPart(Strict):
@@ -306,6 +301,14 @@ class ContributionsSetAside(EntryBody):
             "--reason TEXT` takes it out"
         )
 
+    def say(self, at: EntryContext) -> str:
+        again = (
+            f"{count_of(len(part.indices), 'contribution')} of device {part.device} cleared by the "
+            f"model of the others ({part.figures})"
+            for part in self.again
+        )
+        return f"{'. '.join((*self.sentences, *again))}."
+
 
 def _set_aside(
     contributions: ContributionsState, body: ContributionsSetAside, at: EntryContext
@@ -318,15 +321,6 @@ def _set_aside(
             contributions.counted.take_back(index, at.index)
 
 
-def _say_set_aside(body: ContributionsSetAside, _: EntryContext) -> str:
-    again = (
-        f"{count_of(len(part.indices), 'contribution')} of device {part.device} cleared by the "
-        f"model of the others ({part.figures})"
-        for part in body.again
-    )
-    return f"{'. '.join((*body.sentences, *again))}."
-
-
 class ContributionsCountedIn(EntryBody):
     """The operator lets contributions count that were set aside."""
 
@@ -334,6 +328,13 @@ class ContributionsCountedIn(EntryBody):
     device: DeviceId
     indices: tuple[int, ...] = Field(min_length=1, max_length=MAX_MOVED)
     reason: str = Field(default="", max_length=MAX_REASON)
+
+    def say(self, at: EntryContext) -> str:
+        because = f": {self.reason}" if self.reason else ""
+        return (
+            f"The operator lets {count_of(len(self.indices), 'contribution')} of device "
+            f"{self.device} count{because}."
+        )
 
 
 def _count_in(
@@ -344,19 +345,26 @@ def _count_in(
         contributions.counted.let_in.add(index)
 
 
-def _say_counted_in(body: ContributionsCountedIn, _: EntryContext) -> str:
-    because = f": {body.reason}" if body.reason else ""
-    return (
-        f"The operator lets {count_of(len(body.indices), 'contribution')} of device {body.device} "
-        f"count{because}."
-    )
-
-
 class NothingReported(EntryBody):
     """A device has no data for a stage or a round, or could not train in it."""
 
     kind: ClassVar[str] = "nothing.reported"
     nothing: Nothing
+
+    def say(self, at: EntryContext) -> str:
+        nothing, of_round = self.nothing, self.nothing.round is not None
+        what = f"round {nothing.round}" if of_round else f"stage {nothing.stage}"
+        if nothing.observation is not None:
+            return (
+                f"Device {at.device} trained on nothing in {what} and looked at its images with "
+                f"the fleet's network: {_saw(nothing.observation)}."
+            )
+        if nothing.reason:
+            did = "could not train in" if of_round else "gives nothing for"
+            if of_round and nothing.reason.startswith("policy."):
+                did = "declines"
+            return f"Device {at.device} {did} {what}: {nothing.reason}."
+        return f"Device {at.device} has nothing for {what}."
 
 
 def _note_nothing(
@@ -367,22 +375,6 @@ def _note_nothing(
         given = contributions.by_device.setdefault(at.maker, DeviceContributions())
         given.nothing[stage] = at.index
         contributions.last_answer_ns[stage] = at.time_ns
-
-
-def _say_nothing(body: NothingReported, at: EntryContext) -> str:
-    nothing, of_round = body.nothing, body.nothing.round is not None
-    what = f"round {nothing.round}" if of_round else f"stage {nothing.stage}"
-    if nothing.observation is not None:
-        return (
-            f"Device {at.device} trained on nothing in {what} and looked at its images with the "
-            f"fleet's network: {_saw(nothing.observation)}."
-        )
-    if nothing.reason:
-        did = "could not train in" if of_round else "gives nothing for"
-        if of_round and nothing.reason.startswith("policy."):
-            did = "declines"
-        return f"Device {at.device} {did} {what}: {nothing.reason}."
-    return f"Device {at.device} has nothing for {what}."
 
 
 def _saw_before(answer: RoundAnswer) -> str:
@@ -405,31 +397,28 @@ def _move_times(contributions: ContributionsState, body: ClockCorrected, _at: En
 CONTRIBUTIONS = LedgerTopic(
     "contributions",
     kinds=(
-        Kind(ContributionAccepted, _accept, _say_accepted),
-        Kind(ContributionWithdrawn, _withdraw, _say_withdrawn),
-        Kind(EarlierSettled, _settle_earlier, _say_earlier_settled),
+        Kind(ContributionAccepted, _accept),
+        Kind(ContributionWithdrawn, _withdraw),
+        Kind(EarlierSettled, _settle_earlier),
         Kind(
             ContributionRetracted,
             _retract,
-            _say_retracted,
             lambda body: Notification("retraction", (body.device,)),
         ),
         Kind(
             ContributionsLeftOut,
             _leave_out,
-            _say_left_out,
             worth=TOLD,
             trouble="json_array_length(body, '$.left_out') > 0",
         ),
         Kind(
             ContributionsSetAside,
             _set_aside,
-            _say_set_aside,
             worth=TOLD,
             trouble="json_array_length(body, '$.set_aside') > 0",
         ),
-        Kind(ContributionsCountedIn, _count_in, _say_counted_in),
-        Kind(NothingReported, _note_nothing, _say_nothing),
+        Kind(ContributionsCountedIn, _count_in),
+        Kind(NothingReported, _note_nothing),
     ),
     follows=(Follows(ClockCorrected, _move_times),),
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import EntryContext, Follows, LedgerTopic
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.kind import Follows, LedgerTopic
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionWithdrawn,

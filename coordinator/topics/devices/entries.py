@@ -9,15 +9,8 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import (
-    TOLD,
-    EntryContext,
-    Follows,
-    Kind,
-    LedgerTopic,
-    Notification,
-)
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Notification
 from fleetledger.coordinator.core.phrases import some, span
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.devices.state import (
@@ -46,6 +39,9 @@ class DeviceAdmitted(EntryBody):
     kind: ClassVar[str] = "device.admitted"
     device: DeviceId
 
+    def say(self, at: EntryContext) -> str:
+        return f"Device {self.device} may take part from here on."
+
 
 def _admit(devices: DevicesState, body: DeviceAdmitted, at: EntryContext) -> None:
     """Let a device in; one that was retired comes back as it was."""
@@ -55,10 +51,6 @@ def _admit(devices: DevicesState, body: DeviceAdmitted, at: EntryContext) -> Non
         devices.admitted[body.device] = device
 
 
-def _say_admitted(body: DeviceAdmitted, _: EntryContext) -> str:
-    return f"Device {body.device} may take part from here on."
-
-
 class DeviceRetired(EntryBody):
     """The operator takes a device out of the fleet, until it is admitted again."""
 
@@ -66,19 +58,18 @@ class DeviceRetired(EntryBody):
     device: DeviceId
     reason: str = Field(min_length=1, max_length=MAX_REASON)
 
+    def say(self, at: EntryContext) -> str:
+        return (
+            f"The operator retired device {self.device}: nothing waits for it, and nothing of it "
+            f"is taken in until it is admitted again. Reason: {self.reason}."
+        )
+
 
 def _retire(devices: DevicesState, body: DeviceRetired, at: EntryContext) -> None:
     device = devices.admitted.pop(body.device)
     device.silent_ns = None
     device.retirement = Retirement(at.index, at.time_ns, body.reason)
     devices.retired[body.device] = device
-
-
-def _say_retired(body: DeviceRetired, _: EntryContext) -> str:
-    return (
-        f"The operator retired device {body.device}: nothing waits for it, and nothing of it is "
-        f"taken in until it is admitted again. Reason: {body.reason}."
-    )
 
 
 class DeviceBorn(EntryBody):
@@ -96,6 +87,20 @@ class DeviceBorn(EntryBody):
     """Versions of the wire that it speaks."""
     refused_by: WireRange | None = Field(default=None, exclude_if=is_absent)
     """Versions that the coordinator speaks, where the device speaks none of them."""
+
+    def say(self, at: EntryContext) -> str:
+        able = self.capabilities
+        torch = "torch" if "torch" in able.features else "no torch, so that it trains no network"
+        told = (
+            f"Device {at.device} connected (boot {self.boot}): {able.machine}, Python "
+            f"{able.python}, ONNX Runtime provider {able.provider or 'none'}, {torch}."
+        )
+        if self.refused_by is None:
+            return told
+        return (
+            f"{told} It speaks {self.wire} of the wire and this coordinator {self.refused_by}, so "
+            "it is not led."
+        )
 
 
 def _begin_run(devices: DevicesState, body: DeviceBorn, at: EntryContext) -> None:
@@ -121,21 +126,6 @@ def _shared_range(wire: WireRange) -> WireRange:
     return wire
 
 
-def _say_born(body: DeviceBorn, at: EntryContext) -> str:
-    able = body.capabilities
-    torch = "torch" if "torch" in able.features else "no torch, so that it trains no network"
-    told = (
-        f"Device {at.device} connected (boot {body.boot}): {able.machine}, Python "
-        f"{able.python}, ONNX Runtime provider {able.provider or 'none'}, {torch}."
-    )
-    if body.refused_by is None:
-        return told
-    return (
-        f"{told} It speaks {body.wire} of the wire and this coordinator {body.refused_by}, so it "
-        "is not led."
-    )
-
-
 class DeviceTagged(EntryBody):
     """The operator says something of devices, over what their owners say."""
 
@@ -152,17 +142,16 @@ class DeviceTagged(EntryBody):
             raise ValueError(f"removed: {min(both)!r} is among the tags, too; give it once")
         return self
 
+    def say(self, at: EntryContext) -> str:
+        now = [f"{name}={value}" for name, value in self.tags.items()]
+        gone = [f"no {name} any more" for name in self.removed]
+        return f"Tags of {some(self.devices)}: {', '.join((*now, *gone))}."
+
 
 def _tag(devices: DevicesState, body: DeviceTagged, _at: EntryContext) -> None:
     for name in body.devices:
         device = devices.admitted[name]
         device.operators_tags = device.retagged(body.tags, body.removed)
-
-
-def _say_tagged(body: DeviceTagged, _: EntryContext) -> str:
-    now = [f"{name}={value}" for name, value in body.tags.items()]
-    gone = [f"no {name} any more" for name in body.removed]
-    return f"Tags of {some(body.devices)}: {', '.join((*now, *gone))}."
 
 
 class DeviceDoubled(EntryBody):
@@ -175,18 +164,17 @@ class DeviceDoubled(EntryBody):
     installations: tuple[BootId, BootId]
     """What they call themselves; the same of a copy."""
 
+    def say(self, at: EntryContext) -> str:
+        one, other = self.runs
+        return (
+            f"Two installations run as device {self.device}: {one} and {other}. What it gave stays "
+            "as it is, until the operator says which one goes on."
+        )
+
 
 def _freeze(devices: DevicesState, body: DeviceDoubled, at: EntryContext) -> None:
     """Freeze what a device gave; both installations are heard until the operator has chosen."""
     devices.admitted[body.device].doubled = Doubled(body.runs, body.installations, at.index)
-
-
-def _say_doubled(body: DeviceDoubled, _: EntryContext) -> str:
-    one, other = body.runs
-    return (
-        f"Two installations run as device {body.device}: {one} and {other}. What it gave stays as "
-        "it is, until the operator says which one goes on."
-    )
 
 
 class DeviceSettled(EntryBody):
@@ -198,6 +186,12 @@ class DeviceSettled(EntryBody):
     """A run of the one that goes on."""
     shut_out: BootId
     """A run of the other one; nothing of it is taken in any more."""
+
+    def say(self, at: EntryContext) -> str:
+        return (
+            f"The operator let installation {self.kept} go on as device {self.device}; "
+            f"{self.shut_out} is shut out."
+        )
 
 
 def _settle(devices: DevicesState, body: DeviceSettled, _at: EntryContext) -> None:
@@ -212,13 +206,6 @@ def _settle(devices: DevicesState, body: DeviceSettled, _at: EntryContext) -> No
     device.shut_out = (device.shut_out | {names[body.shut_out]}) - {names[body.kept]}
 
 
-def _say_settled(body: DeviceSettled, _: EntryContext) -> str:
-    return (
-        f"The operator let installation {body.kept} go on as device {body.device}; {body.shut_out} "
-        "is shut out."
-    )
-
-
 class DevicesSilent(EntryBody):
     """Nothing came of these devices for long that could be believed."""
 
@@ -227,17 +214,16 @@ class DevicesSilent(EntryBody):
     seconds: int = Field(ge=0)
     """For so long at least."""
 
+    def say(self, at: EntryContext) -> str:
+        return (
+            f"Nothing that can be believed came for {span(self.seconds * _SECOND_NS)} from "
+            f"{', '.join(self.devices)}."
+        )
+
 
 def _fall_silent(devices: DevicesState, body: DevicesSilent, at: EntryContext) -> None:
     for device in body.devices:
         devices.admitted[device].silent_ns = at.time_ns - body.seconds * _SECOND_NS
-
-
-def _say_silent(body: DevicesSilent, _: EntryContext) -> str:
-    return (
-        f"Nothing that can be believed came for {span(body.seconds * _SECOND_NS)} from "
-        f"{', '.join(body.devices)}."
-    )
 
 
 class DevicesHeard(EntryBody):
@@ -246,14 +232,13 @@ class DevicesHeard(EntryBody):
     kind: ClassVar[str] = "devices.heard"
     devices: tuple[DeviceId, ...] = Field(min_length=1, max_length=MAX_NAMED)
 
+    def say(self, at: EntryContext) -> str:
+        return f"Heard again: {', '.join(self.devices)}."
+
 
 def _hear(devices: DevicesState, body: DevicesHeard, _at: EntryContext) -> None:
     for device in body.devices:
         devices.admitted[device].silent_ns = None
-
-
-def _say_heard(body: DevicesHeard, _: EntryContext) -> str:
-    return f"Heard again: {', '.join(body.devices)}."
 
 
 class DeviceProblem(EntryBody):
@@ -262,6 +247,9 @@ class DeviceProblem(EntryBody):
     kind: ClassVar[str] = "device.problem"
     about: str
     text: str
+
+    def say(self, at: EntryContext) -> str:
+        return f"Device {at.device} reports a problem with {self.about}: {self.text}"
 
 
 _MOST_PROBLEMS = 50
@@ -282,10 +270,6 @@ def _move_times(devices: DevicesState, body: ClockCorrected, _at: EntryContext) 
         device.admitted_ns -= body.by_ns
 
 
-def _say_problem(body: DeviceProblem, at: EntryContext) -> str:
-    return f"Device {at.device} reports a problem with {body.about}: {body.text}"
-
-
 def _notify_of_installations(body: DeviceDoubled | DeviceSettled) -> Notification:
     return Notification("installations", (body.device,))
 
@@ -296,30 +280,27 @@ DEVICES: LedgerTopic[DevicesState] = LedgerTopic(
         Kind(
             DeviceAdmitted,
             _admit,
-            _say_admitted,
             lambda body: Notification("everything", (body.device,)),
         ),
         Kind(
             DeviceRetired,
             _retire,
-            _say_retired,
             lambda body: Notification("retirement", (body.device,)),
         ),
-        Kind(DeviceBorn, _begin_run, _say_born, lambda _: Notification("born")),
+        Kind(DeviceBorn, _begin_run, lambda _: Notification("born")),
         # Who belongs to a group of devices may have changed, and with it what they are to run.
-        Kind(DeviceTagged, _tag, _say_tagged, lambda body: Notification("released", body.devices)),
+        Kind(DeviceTagged, _tag, lambda body: Notification("released", body.devices)),
         Kind(
             DeviceDoubled,
             _freeze,
-            _say_doubled,
             _notify_of_installations,
             worth=TOLD,
             trouble=True,
         ),
-        Kind(DeviceSettled, _settle, _say_settled, _notify_of_installations),
-        Kind(DevicesSilent, _fall_silent, _say_silent, worth=TOLD, trouble=True),
-        Kind(DevicesHeard, _hear, _say_heard, worth=TOLD),
-        Kind(DeviceProblem, _tell_problem, _say_problem, worth=logging.WARNING, trouble=True),
+        Kind(DeviceSettled, _settle, _notify_of_installations),
+        Kind(DevicesSilent, _fall_silent, worth=TOLD, trouble=True),
+        Kind(DevicesHeard, _hear, worth=TOLD),
+        Kind(DeviceProblem, _tell_problem, worth=logging.WARNING, trouble=True),
     ),
     follows=(Follows(ClockCorrected, _move_times),),
 )

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic, Notification
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic, Notification
 from fleetledger.coordinator.topics.devices.entries import DeviceBorn, DeviceDoubled, DeviceSettled
 from fleetledger.coordinator.topics.keys.state import DeviceKeys, Invitation, KeysState
 from fleetledger.schemas.keys import VerifyKey
@@ -27,19 +27,18 @@ class DeviceInvited(EntryBody):
     expires_ns: int = Field(ge=0)
     """Nanoseconds since 1970, by the coordinator's clock."""
 
+    def say(self, at: EntryContext) -> str:
+        return (
+            f"Device {self.device} may enrol one key until {iso_time(self.expires_ns)}, with the "
+            f"token {self.invitation.short}."
+        )
+
 
 def _invite(keys: KeysState, body: DeviceInvited, at: EntryContext) -> None:
     """Open an invitation, in place of an earlier one."""
     known = keys.by_device.setdefault(body.device, DeviceKeys(at.index))
     known.changed_index = at.index
     known.invitation = Invitation(body.invitation, body.expires_ns)
-
-
-def _say_invited(body: DeviceInvited, _: EntryContext) -> str:
-    return (
-        f"Device {body.device} may enrol one key until {iso_time(body.expires_ns)}, with the "
-        f"token {body.invitation.short}."
-    )
 
 
 class DeviceEnrolled(EntryBody):
@@ -51,17 +50,16 @@ class DeviceEnrolled(EntryBody):
     invitation: Digest
     """The invitation that it used up."""
 
+    def say(self, at: EntryContext) -> str:
+        return (
+            f"Device {self.device} has the key {self.key.key_hash.hex()}, by the token "
+            f"{self.invitation.short}; from here on nothing else speaks for it."
+        )
+
 
 def _enrol(keys: KeysState, body: DeviceEnrolled, at: EntryContext) -> None:
     """Let one key speak for the device; the invitation is used up."""
     keys.by_device[body.device] = DeviceKeys(at.index, key=body.key)
-
-
-def _say_enrolled(body: DeviceEnrolled, _: EntryContext) -> str:
-    return (
-        f"Device {body.device} has the key {body.key.key_hash.hex()}, by the token "
-        f"{body.invitation.short}; from here on nothing else speaks for it."
-    )
 
 
 class DeviceKeyRotated(EntryBody):
@@ -72,17 +70,16 @@ class DeviceKeyRotated(EntryBody):
     key: VerifyKey
     former: VerifyKey
 
+    def say(self, at: EntryContext) -> str:
+        return (
+            f"Device {self.device} has the key {self.key.key_hash.hex()} in place of "
+            f"{self.former.key_hash.hex()}, which signed for it."
+        )
+
 
 def _rotate(keys: KeysState, body: DeviceKeyRotated, at: EntryContext) -> None:
     known = keys.by_device[body.device]
     known.key, known.changed_index = body.key, at.index
-
-
-def _say_rotated(body: DeviceKeyRotated, _: EntryContext) -> str:
-    return (
-        f"Device {body.device} has the key {body.key.key_hash.hex()} in place of "
-        f"{body.former.key_hash.hex()}, which signed for it."
-    )
 
 
 class DeviceKeyRevoked(EntryBody):
@@ -94,22 +91,21 @@ class DeviceKeyRevoked(EntryBody):
     """The key that it had; None where it had none."""
     reason: str = Field(min_length=1, max_length=MAX_REASON)
 
+    def say(self, at: EntryContext) -> str:
+        if self.key is None:
+            return (
+                f"The operator shut device {self.device} out until it is enrolled. "
+                f"Reason: {self.reason}."
+            )
+        what = f"its key {self.key.key_hash.hex()}"
+        return (
+            f"The operator revoked {what}: device {self.device} is shut out until it is enrolled "
+            f"anew. Reason: {self.reason}."
+        )
+
 
 def _revoke(keys: KeysState, body: DeviceKeyRevoked, at: EntryContext) -> None:
     keys.by_device[body.device] = DeviceKeys(at.index, revoked=True)
-
-
-def _say_revoked(body: DeviceKeyRevoked, _: EntryContext) -> str:
-    if body.key is None:
-        return (
-            f"The operator shut device {body.device} out until it is enrolled. "
-            f"Reason: {body.reason}."
-        )
-    what = f"its key {body.key.key_hash.hex()}"
-    return (
-        f"The operator revoked {what}: device {body.device} is shut out until it is enrolled anew. "
-        f"Reason: {body.reason}."
-    )
 
 
 def _end_former_run(keys: KeysState, body: DeviceBorn, at: EntryContext) -> None:
@@ -134,13 +130,12 @@ def _end_other(keys: KeysState, body: DeviceSettled, _at: EntryContext) -> None:
 KEYS = LedgerTopic(
     "keys",
     kinds=(
-        Kind(DeviceInvited, _invite, _say_invited),
-        Kind(DeviceEnrolled, _enrol, _say_enrolled),
-        Kind(DeviceKeyRotated, _rotate, _say_rotated),
+        Kind(DeviceInvited, _invite),
+        Kind(DeviceEnrolled, _enrol),
+        Kind(DeviceKeyRotated, _rotate),
         Kind(
             DeviceKeyRevoked,
             _revoke,
-            _say_revoked,
             lambda body: Notification("revocation", (body.device,)),
         ),
     ),

@@ -6,7 +6,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.phrases import files, names_of
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict, is_absent
 from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.offers import Offer
@@ -69,6 +71,13 @@ class BackboneImported(EntryBody):
     def features(self) -> Digest | None:
         """The frozen model whose features devices compute."""
         return self.frozen.digest
+
+    def say(self, at: EntryContext) -> str:
+        return (
+            f"Frozen model {self.frozen.digest.short} ({self.name}) leads: {self.backbone_width} "
+            f"backbone features become {self.feature_width}, learned with {self.method}."
+            + "".join(f" Note: {remark}." for remark in self.remarks)
+        )
 
 
 class Successor(Strict):
@@ -176,6 +185,33 @@ class NetworkImported(EntryBody):
         offers = (self.weights, backbone, self.base, *extras)
         return tuple(offer.digest for offer in offers if offer is not None)
 
+    def say(self, at: EntryContext) -> str:
+        after = ""
+        if self.successor is not None:
+            after = (
+                f" After its first stage it freezes, and {self.successor.method} goes on with it."
+            )
+        pixels = " It gives every pixel a class, or the background." if self.segments else ""
+        proxy = " A proxy scores what comes of it and chooses old models." if self.proxy else ""
+        what = "it whole"
+        if self.base is not None:
+            what = f"it, all but the tensors in {self.base.digest.short}"
+        elif (seen := self.backbone) is not None:
+            what = (
+                f"it on the {count_of(seen.feature_width, 'feature')} of frozen model "
+                f"{seen.frozen.digest.short} ({seen.name})"
+            )
+        if self.adapts is not None:
+            after = (
+                f" It begins as model {self.adapts.version}, and devices in "
+                f"{self.adapts.judges.percent} of all places have no part in it."
+            )
+        return (
+            f"Network {self.digest.short} ({self.name}) leads: devices train {what}, in "
+            f"rounds, with {self.method}.{pixels}{_phases(self)}{_begins(self)}{after}{proxy}"
+            + "".join(f" Note: {remark}." for remark in self.remarks)
+        )
+
 
 class MadeVariant(Strict):
     """A variant of a lineage's frozen part: its file, and how far its features stray."""
@@ -213,6 +249,39 @@ class VariantsMade(VariantSet, EntryBody):
 
     kind: ClassVar[str] = "lineage.variants"
 
+    def say(self, at: EntryContext) -> str:
+        if not self.variants:
+            return f"Frozen model {self.lineage.short} has no variants any more."
+        made = ", ".join(
+            f"{item.name} {item.frozen.digest.short} ({item.frozen.size:,} bytes, features stray "
+            f"by {item.strays:.1%})"
+            for item in self.variants
+        )
+        return (
+            f"Frozen model {self.lineage.short} has variants: {made}; calibrated on "
+            f"{count_of(self.calibrated, 'image')}, measured on {count_of(self.held_out, 'other')}."
+        )
+
 
 Lineage = BackboneImported | NetworkImported
 LINEAGE_KINDS: tuple[type[Lineage], ...] = (BackboneImported, NetworkImported)
+
+
+def _phases(body: NetworkImported) -> str:
+    """Say what devices are asked to do, where that is more than to train."""
+    several = ", then ".join(body.round_phases)
+    said = f" A round has the phases {several}." if len(body.round_phases) > 1 else ""
+    if body.opening_phases:
+        said += f" Before a stage's rounds: {names_of(body.opening_phases)}."
+    if body.closing_phases:
+        said += f" After them: {names_of(body.closing_phases)}."
+    return said
+
+
+def _begins(body: NetworkImported) -> str:
+    """Say what the operator gave to begin with."""
+    said = ""
+    if body.class_names:
+        rounds = ", which need no rounds" if body.first_weights_suffice else ""
+        said = f" Its first weights know {names_of(body.class_names)}{rounds}."
+    return said + (f" Every device gets {files(body.extras)}." if body.extras else "")

@@ -7,11 +7,13 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.phrases import count_of, names_of, some
 from fleetledger.coordinator.topics.devices.entries import MAX_NAMED
 from fleetledger.coordinator.topics.models.offers import GroupOffer
+from fleetledger.schemas.count_words import agree
 from fleetledger.schemas.file_reference import FileReference
-from fleetledger.schemas.message import is_absent
+from fleetledger.schemas.message import Strict, is_absent
 from fleetledger.schemas.models import MAX_LACKING, Answers, AnyPreprocessing, ModelStatus, Parity
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.reports import Evaluation
@@ -32,6 +34,13 @@ class TemperatureFitted(EntryBody):
     devices: int
     nats_per_image: float
     """Mean negative log-likelihood at that scale."""
+
+    def say(self, at: EntryContext) -> str:
+        return (
+            f"The next models multiply scores by {self.logit_scale:.4g} before the softmax: the "
+            f"best for {count_of(self.images, 'held-out sample')} of {count_of(self.devices)} "
+            f"under model {self.version}."
+        )
 
 
 class ModelSolved(EntryBody):
@@ -68,8 +77,21 @@ class ModelSolved(EntryBody):
         """The head's weights."""
         return (self.head,)
 
+    def say(self, at: EntryContext) -> str:
+        return (
+            f"Model {self.version} for {names_of(self.class_names)} was solved with {self.method} "
+            f"from {count_of(self.contributions, 'contribution')} in {self.seconds:.2f} s; the sum "
+            f"has the digest {self.aggregate.short}."
+            + "".join(f" Note: {remark}." for remark in self.remarks)
+            + (
+                f" It descends from retracted answers of {names_of(self.descends)}."
+                if self.descends
+                else ""
+            )
+        )
 
-class ImportedFiles(EntryBody):
+
+class ImportedFiles(Strict):
     """A model that was made elsewhere: the files that devices get, and what they have to know."""
 
     name: str = Field(min_length=1, max_length=255)
@@ -109,11 +131,24 @@ class ImportedFiles(EntryBody):
         return (self.frozen, self.head, self.golden, self.golden_scores)
 
 
-class ModelImported(ImportedFiles):
+class ModelImported(ImportedFiles, EntryBody):
     """The operator brought a model of their own; it goes nowhere before it is pushed."""
 
     kind: ClassVar[str] = "model.imported"
     version: int = Field(ge=1)
+
+    def say(self, at: EntryContext) -> str:
+        knows = {
+            "sample": f" for {names_of(self.class_names)}",
+            "pixels": f" for pixels of {names_of(self.class_names)}",
+            "raw": f" with an output of {' x '.join(map(str, self.output_shape))} numbers",
+        }[self.answers]
+        return (
+            f"Model {self.version}{knows} was imported from {self.name} "
+            f"({self.file.digest.short}), cut at {self.cut}: frozen part "
+            f"{self.frozen.digest.short}, head {self.head.digest.short}. It goes nowhere before it "
+            "is pushed." + "".join(f" Note: {remark}." for remark in self.remarks)
+        )
 
 
 class ModelExported(EntryBody):
@@ -137,6 +172,14 @@ class ModelExported(EntryBody):
         variants = (variant.frozen for variant in self.variants)
         return (self.manifest.digest, *(offer.digest for offer in (*self.files, *variants)))
 
+    def say(self, at: EntryContext) -> str:
+        parity = self.parity
+        return (
+            f"Model {self.version} became ONNX: manifest {self.manifest.digest.short}, scores "
+            f"within {parity.max_absolute_difference:.2g} of the coordinator's own in "
+            f"{parity.runtime}." + _said_of_variants(self)
+        )
+
 
 class ModelFailed(EntryBody):
     """A model could not be solved or exported; the text says why."""
@@ -149,6 +192,17 @@ class ModelFailed(EntryBody):
     weights_index: int | None = Field(default=None, exclude_if=is_absent)
     """Of a network: the entry of its weights."""
     reason: str = Field(max_length=MAX_FAILURE)
+
+    def say(self, at: EntryContext) -> str:
+        if self.ledger_size is not None:
+            return (
+                "No model could be solved of what "
+                f"{count_of(self.ledger_size, 'entry', 'entries')} "
+                f"{agree(self.ledger_size, 'holds', 'hold')}: {self.reason}."
+            )
+        if self.weights_index is not None:
+            return f"Of the weights of entry {self.weights_index} came no model: {self.reason}."
+        return f"No model could be made of what was imported: {self.reason}."
 
 
 class ModelDesired(EntryBody):
@@ -170,6 +224,14 @@ class ModelDesired(EntryBody):
         """Whether it is what the whole fleet is to run, and not some devices or a group."""
         return self.devices is None and (self.group is None or self.group.of_all)
 
+    def say(self, at: EntryContext) -> str:
+        whom = names_of(self.devices) if self.devices else "every device"
+        if self.group is not None and not self.devices:
+            whom = f"group {self.group.group} of rollout {self.group.rollout}"
+        compares = self.group is not None and self.group.mode == "shadow"
+        what = "be measured beside what runs" if compares else "run"
+        return f"Model {self.version} is to {what} on {whom}: {self.reason}."
+
 
 class DevicePinned(EntryBody):
     """Devices run one version, whatever is desired of others; or no longer do."""
@@ -188,12 +250,23 @@ class DevicePinned(EntryBody):
             raise ValueError("then: has no meaning with a version; leave it out")
         return self
 
+    def say(self, at: EntryContext) -> str:
+        whom = some(self.devices)
+        if self.version is not None:
+            return f"Pinned to model {self.version}, whatever is desired of others: {whom}."
+        goes_on = "" if self.then is None else f", and to run model {self.then} as others do"
+        return f"Pinned no longer{goes_on}: {whom}."
+
 
 class ModelsHeld(EntryBody):
     """Whether newly solved models wait for the operator instead of becoming desired."""
 
     kind: ClassVar[str] = "model.held"
     held: bool
+
+    def say(self, at: EntryContext) -> str:
+        do = "wait for the operator to push them" if self.held else "go out by themselves again"
+        return f"New models {do}."
 
 
 class ModelWithheld(EntryBody):
@@ -203,6 +276,12 @@ class ModelWithheld(EntryBody):
     version: int
     lacks: tuple[ClassName, ...] = Field(min_length=1, max_length=MAX_LACKING)
     """Classes of which nothing in the sum has images any more; of many the first."""
+
+    def say(self, at: EntryContext) -> str:
+        return (
+            f"Model {self.version} does not know {some(self.lacks)}, which the model that all "
+            "devices run does: it goes to no device until the operator pushes it."
+        )
 
 
 class DeviceModelStatus(EntryBody):
@@ -218,6 +297,14 @@ class DeviceModelStatus(EntryBody):
         """In a rollout: the version that it is compared with, or that it took the place of."""
         return self.status.previous_version if self.offered else None
 
+    def say(self, at: EntryContext) -> str:
+        status = self.status
+        reason = f": {status.reason}" if status.reason else ""
+        said = status.state.replace("_", " ").replace("shadowing", "measured beside what runs")
+        if status.variant is not None:
+            said += f" as {status.variant}"
+        return f"On device {at.device} model {status.version} is {said}{reason}."
+
 
 class DeviceEvaluated(EntryBody):
     """Accuracy measured on a device with the model that runs there."""
@@ -227,3 +314,47 @@ class DeviceEvaluated(EntryBody):
     answers: Literal["sample", "pixels"] = "sample"
     """What the model gives a class. Of pixels, results are the sizes of intersection and union of
     what is of a class and what the model took for it, the background among the classes."""
+
+    def say(self, at: EntryContext) -> str:
+        evaluation = self.evaluation
+        if self.answers == "pixels":
+            return _mean_iou(self, at)
+        right = sum(result.correct for result in evaluation.results.values())
+        asked = sum(result.total for result in evaluation.results.values())
+        variant = f", as {evaluation.variant}" if evaluation.variant is not None else ""
+        return (
+            f"On device {at.device} model {evaluation.version} was right for {right} of "
+            f"{count_of(asked, 'held-out sample')} ({measured_by(self)}{variant})."
+        )
+
+
+def _said_of_variants(body: ModelExported) -> str:
+    names = " and ".join(variant.name for variant in body.variants)
+    said = f" It has the variants {names}." if names else ""
+    return said + "".join(f" {reason[0].upper()}{reason[1:]}." for reason in body.left_out)
+
+
+def measured_by(body: DeviceEvaluated) -> str:
+    """Return the provider and what is known of the machine meanwhile."""
+    evaluation = body.evaluation
+    said = [evaluation.provider]
+    if evaluation.power_mode is not None:
+        said.append(f"power mode {evaluation.power_mode}")
+    if evaluation.celsius is not None:
+        said.append(f"{evaluation.celsius:.0f} °C")
+    if evaluation.throttled:
+        said.append(f"slowed down {count_of(evaluation.throttled, 'time')}")
+    if len(said) > 1:
+        said.insert(1, f"{evaluation.seconds:.1f} s")
+    return ", ".join(said)
+
+
+def _mean_iou(body: DeviceEvaluated, at: EntryContext) -> str:
+    evaluation = body.evaluation
+    shares = [result.correct / result.total for result in evaluation.results.values()]
+    mean = 100 * sum(shares) / max(len(shares), 1)
+    return (
+        f"On device {at.device} model {evaluation.version} has a mean IoU of {mean:.1f} % on the "
+        f"pixels of held-out pictures, over {count_of(len(shares), 'class', 'classes')} with the "
+        f"background ({measured_by(body)})."
+    )

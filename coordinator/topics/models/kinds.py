@@ -1,19 +1,11 @@
-"""Kinds of entry of models: how each changes the state, and what is said of it."""
+"""Kinds of entry of models: how each changes the state, and what devices are told again."""
 
 from __future__ import annotations
 
 import logging
 
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import (
-    TOLD,
-    EntryContext,
-    Follows,
-    Kind,
-    LedgerTopic,
-    Notification,
-)
-from fleetledger.coordinator.core.phrases import count_of, names_of, some
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Notification
 from fleetledger.coordinator.topics.classes.entries import ClassMerged, ClassNamed, ClassRenamed
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionRetracted,
@@ -25,20 +17,11 @@ from fleetledger.coordinator.topics.models.stack import after_push, after_return
 from fleetledger.coordinator.topics.rounds.entries import DescentMarked
 from fleetledger.coordinator.topics.stages.entries import StageClosed
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.count_words import agree
 from fleetledger.schemas.values import ClassName, Digest
 
 
 def _fit(models: state.ModelsState, body: entries.TemperatureFitted, _at: EntryContext) -> None:
     models.logit_scale = body.logit_scale
-
-
-def _say_fitted(body: entries.TemperatureFitted, _: EntryContext) -> str:
-    return (
-        f"The next models multiply scores by {body.logit_scale:.4g} before the softmax: the best "
-        f"for {count_of(body.images, 'held-out sample')} of {count_of(body.devices)} under model "
-        f"{body.version}."
-    )
 
 
 def _solve(models: state.ModelsState, body: entries.ModelSolved, at: EntryContext) -> None:
@@ -52,37 +35,9 @@ def _solve(models: state.ModelsState, body: entries.ModelSolved, at: EntryContex
     models.in_a_row += 1
 
 
-def _say_solved(body: entries.ModelSolved, _: EntryContext) -> str:
-    return (
-        f"Model {body.version} for {names_of(body.class_names)} was solved with {body.method} from "
-        f"{count_of(body.contributions, 'contribution')} in {body.seconds:.2f} s; the sum has the "
-        f"digest {body.aggregate.short}."
-        + "".join(f" Note: {remark}." for remark in body.remarks)
-        + (
-            f" It descends from retracted answers of {names_of(body.descends)}."
-            if body.descends
-            else ""
-        )
-    )
-
-
 def _import(models: state.ModelsState, body: entries.ModelImported, at: EntryContext) -> None:
     models.add(state.ModelVersion(body.version, body, at.index, at.time_ns, None))
     models.failed = models.learning_failed
-
-
-def _say_imported(body: entries.ModelImported, _: EntryContext) -> str:
-    knows = {
-        "sample": f" for {names_of(body.class_names)}",
-        "pixels": f" for pixels of {names_of(body.class_names)}",
-        "raw": f" with an output of {' x '.join(map(str, body.output_shape))} numbers",
-    }[body.answers]
-    return (
-        f"Model {body.version}{knows} was imported from {body.name} ({body.file.digest.short}), "
-        f"cut at {body.cut}: frozen part {body.frozen.digest.short}, head "
-        f"{body.head.digest.short}. It goes nowhere before it is pushed."
-        + "".join(f" Note: {remark}." for remark in body.remarks)
-    )
 
 
 def _export(models: state.ModelsState, body: entries.ModelExported, at: EntryContext) -> None:
@@ -90,21 +45,6 @@ def _export(models: state.ModelsState, body: entries.ModelExported, at: EntryCon
     model.exported, model.exported_index, model.exported_ns = body, at.index, at.time_ns
     if body.version in models.unpacked_versions:
         models.unpacked_versions.remove(body.version)
-
-
-def _say_exported(body: entries.ModelExported, _: EntryContext) -> str:
-    parity = body.parity
-    return (
-        f"Model {body.version} became ONNX: manifest {body.manifest.digest.short}, scores within "
-        f"{parity.max_absolute_difference:.2g} of the coordinator's own in {parity.runtime}."
-        + _said_of_variants(body)
-    )
-
-
-def _said_of_variants(body: entries.ModelExported) -> str:
-    names = " and ".join(variant.name for variant in body.variants)
-    said = f" It has the variants {names}." if names else ""
-    return said + "".join(f" {reason[0].upper()}{reason[1:]}." for reason in body.left_out)
 
 
 def rows_digest(names: tuple[ClassName, ...]) -> Digest:
@@ -134,17 +74,6 @@ def _fail(models: state.ModelsState, body: entries.ModelFailed, at: EntryContext
     )
 
 
-def _say_failed(body: entries.ModelFailed, _: EntryContext) -> str:
-    if body.ledger_size is not None:
-        return (
-            f"No model could be solved of what {count_of(body.ledger_size, 'entry', 'entries')} "
-            f"{agree(body.ledger_size, 'holds', 'hold')}: {body.reason}."
-        )
-    if body.weights_index is not None:
-        return f"Of the weights of entry {body.weights_index} came no model: {body.reason}."
-    return f"No model could be made of what was imported: {body.reason}."
-
-
 def _desire(models: state.ModelsState, body: entries.ModelDesired, at: EntryContext) -> None:
     desired = state.DesiredVersion(body.version, at.index, body.devices, body.spares, body.group)
     if body.of_all:
@@ -155,15 +84,6 @@ def _desire(models: state.ModelsState, body: entries.ModelDesired, at: EntryCont
         models.desired_by_device.update(dict.fromkeys(body.devices, desired))
     else:
         models.offer_group(desired)
-
-
-def _say_desired(body: entries.ModelDesired, _: EntryContext) -> str:
-    whom = names_of(body.devices) if body.devices else "every device"
-    if body.group is not None and not body.devices:
-        whom = f"group {body.group.group} of rollout {body.group.rollout}"
-    compares = body.group is not None and body.group.mode == "shadow"
-    what = "be measured beside what runs" if compares else "run"
-    return f"Model {body.version} is to {what} on {whom}: {body.reason}."
 
 
 def _notify_of_desired(body: entries.ModelDesired) -> Notification:
@@ -185,32 +105,12 @@ def _pin(models: state.ModelsState, body: entries.DevicePinned, at: EntryContext
             models.unpinned[device] = after
 
 
-def _say_pinned(body: entries.DevicePinned, _: EntryContext) -> str:
-    whom = some(body.devices)
-    if body.version is not None:
-        return f"Pinned to model {body.version}, whatever is desired of others: {whom}."
-    goes_on = "" if body.then is None else f", and to run model {body.then} as others do"
-    return f"Pinned no longer{goes_on}: {whom}."
-
-
 def _hold(models: state.ModelsState, body: entries.ModelsHeld, at: EntryContext) -> None:
     models.held_index = at.index if body.held else None
 
 
-def _say_held(body: entries.ModelsHeld, _: EntryContext) -> str:
-    do = "wait for the operator to push them" if body.held else "go out by themselves again"
-    return f"New models {do}."
-
-
 def _withhold(models: state.ModelsState, body: entries.ModelWithheld, at: EntryContext) -> None:
     models.withheld_last = state.Withheld(body.version, body.lacks, at.index)
-
-
-def _say_withheld(body: entries.ModelWithheld, _: EntryContext) -> str:
-    return (
-        f"Model {body.version} does not know {some(body.lacks)}, which the model that all devices "
-        "run does: it goes to no device until the operator pushes it."
-    )
 
 
 def _take_status(
@@ -222,15 +122,6 @@ def _take_status(
         running.active_version = body.status.version
     elif body.status.state == "shadowing":
         running.active_version = body.former
-
-
-def _say_status(body: entries.DeviceModelStatus, at: EntryContext) -> str:
-    status = body.status
-    reason = f": {status.reason}" if status.reason else ""
-    said = status.state.replace("_", " ").replace("shadowing", "measured beside what runs")
-    if status.variant is not None:
-        said += f" as {status.variant}"
-    return f"On device {at.device} model {status.version} is {said}{reason}."
 
 
 def _worth_of_status(body: entries.DeviceModelStatus) -> int:
@@ -255,45 +146,6 @@ def _evaluate(models: state.ModelsState, body: entries.DeviceEvaluated, at: Entr
         models.calibration.clear()
     images = sum(result.total for result in evaluation.results.values())
     models.calibration[at.maker] = state.ReportedLosses(images, evaluation.losses)
-
-
-def measured_by(body: entries.DeviceEvaluated) -> str:
-    """Return the provider and what is known of the machine meanwhile."""
-    evaluation = body.evaluation
-    said = [evaluation.provider]
-    if evaluation.power_mode is not None:
-        said.append(f"power mode {evaluation.power_mode}")
-    if evaluation.celsius is not None:
-        said.append(f"{evaluation.celsius:.0f} °C")
-    if evaluation.throttled:
-        said.append(f"slowed down {count_of(evaluation.throttled, 'time')}")
-    if len(said) > 1:
-        said.insert(1, f"{evaluation.seconds:.1f} s")
-    return ", ".join(said)
-
-
-def _say_evaluated(body: entries.DeviceEvaluated, at: EntryContext) -> str:
-    evaluation = body.evaluation
-    if body.answers == "pixels":
-        return _mean_iou(body, at)
-    right = sum(result.correct for result in evaluation.results.values())
-    asked = sum(result.total for result in evaluation.results.values())
-    variant = f", as {evaluation.variant}" if evaluation.variant is not None else ""
-    return (
-        f"On device {at.device} model {evaluation.version} was right for {right} of "
-        f"{count_of(asked, 'held-out sample')} ({measured_by(body)}{variant})."
-    )
-
-
-def _mean_iou(body: entries.DeviceEvaluated, at: EntryContext) -> str:
-    evaluation = body.evaluation
-    shares = [result.correct / result.total for result in evaluation.results.values()]
-    mean = 100 * sum(shares) / max(len(shares), 1)
-    return (
-        f"On device {at.device} model {evaluation.version} has a mean IoU of {mean:.1f} % on the "
-        f"pixels of held-out pictures, over {count_of(len(shares), 'class', 'classes')} with the "
-        f"background ({measured_by(body)})."
-    )
 
 
 def _hurry(models: state.ModelsState, _body: EntryBody, _at: EntryContext) -> None:
@@ -327,28 +179,26 @@ _URGENT: tuple[type[EntryBody], ...] = (
 MODELS: LedgerTopic[state.ModelsState] = LedgerTopic(
     "models",
     kinds=(
-        Kind(entries.TemperatureFitted, _fit, _say_fitted),
-        Kind(entries.ModelSolved, _solve, _say_solved),
-        Kind(entries.ModelImported, _import, _say_imported),
-        Kind(entries.ModelExported, _export, _say_exported),
-        Kind(entries.ModelFailed, _fail, _say_failed, worth=logging.WARNING, trouble=True),
-        Kind(entries.ModelDesired, _desire, _say_desired, _notify_of_desired),
+        Kind(entries.TemperatureFitted, _fit),
+        Kind(entries.ModelSolved, _solve),
+        Kind(entries.ModelImported, _import),
+        Kind(entries.ModelExported, _export),
+        Kind(entries.ModelFailed, _fail, worth=logging.WARNING, trouble=True),
+        Kind(entries.ModelDesired, _desire, _notify_of_desired),
         Kind(
             entries.DevicePinned,
             _pin,
-            _say_pinned,
             lambda body: Notification("desired", body.devices),
         ),
-        Kind(entries.ModelsHeld, _hold, _say_held),
-        Kind(entries.ModelWithheld, _withhold, _say_withheld, worth=TOLD, trouble=True),
+        Kind(entries.ModelsHeld, _hold),
+        Kind(entries.ModelWithheld, _withhold, worth=TOLD, trouble=True),
         Kind(
             entries.DeviceModelStatus,
             _take_status,
-            _say_status,
             worth=_worth_of_status,
             trouble="json_extract(body, '$.status.state') IN ('failed', 'rolled_back')",
         ),
-        Kind(entries.DeviceEvaluated, _evaluate, _say_evaluated),
+        Kind(entries.DeviceEvaluated, _evaluate),
     ),
     follows=(
         *(Follows(body, _begin_lineage) for body in LINEAGE_KINDS),

@@ -36,7 +36,7 @@ class ModelVersion:
     """A model that the fleet learned, or the operator imported; exported once it has a manifest."""
 
     version: int
-    made: entries.ModelSolved | entries.ImportedFiles
+    made: entries.ModelSolved | entries.ModelImported
     solved_index: int
     """Of the entry that made it."""
     solved_ns: int

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import ClassVar
 
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic
 from fleetledger.coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
 from fleetledger.coordinator.topics.proxy.state import Chosen, OldModel, OldModelsState
 from fleetledger.schemas.count_words import count_of
@@ -33,15 +33,14 @@ class OldModelChosen(EntryBody):
     current: OldModel | None
     """The old model of devices that enter the next one."""
 
+    def say(self, at: EntryContext) -> str:
+        notes = "".join(f" Note: {remark}." for remark in self.answer.remarks)
+        return f"{_scored(self)} {_distilled(self)}{notes}"
+
 
 def _choose(proxy: OldModelsState, body: OldModelChosen, at: EntryContext) -> None:
     proxy.chosen = Chosen(at.index, body.answer, body.previous, body.current)
     proxy.settled = max(proxy.settled, body.answer.action)
-
-
-def _say_chosen(body: OldModelChosen, _: EntryContext) -> str:
-    notes = "".join(f" Note: {remark}." for remark in body.answer.remarks)
-    return f"{_scored(body)} {_distilled(body)}{notes}"
 
 
 def _scored(body: OldModelChosen) -> str:
@@ -83,16 +82,15 @@ class OldModelMissed(EntryBody):
     seconds: float
     """How long it was waited for."""
 
+    def say(self, at: EntryContext) -> str:
+        return (
+            f"The proxy did not score the model of round {self.number} within {self.seconds:g} s; "
+            "devices go on with the old models that they have."
+        )
+
 
 def _miss(proxy: OldModelsState, body: OldModelMissed, _at: EntryContext) -> None:
     proxy.settled = body.action
-
-
-def _say_missed(body: OldModelMissed, _: EntryContext) -> str:
-    return (
-        f"The proxy did not score the model of round {body.number} within {body.seconds:g} s; "
-        "devices go on with the old models that they have."
-    )
 
 
 def _begin_anew(proxy: OldModelsState, _body: Lineage, _at: EntryContext) -> None:
@@ -102,8 +100,8 @@ def _begin_anew(proxy: OldModelsState, _body: Lineage, _at: EntryContext) -> Non
 PROXY = LedgerTopic(
     "proxy",
     kinds=(
-        Kind(OldModelChosen, _choose, _say_chosen),
-        Kind(OldModelMissed, _miss, _say_missed, worth=logging.WARNING, trouble=True),
+        Kind(OldModelChosen, _choose),
+        Kind(OldModelMissed, _miss, worth=logging.WARNING, trouble=True),
     ),
     follows=tuple(Follows(body, _begin_anew) for body in LINEAGE_KINDS),
 )

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic, Notification
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic, Notification
 from fleetledger.coordinator.core.phrases import names_of
 from fleetledger.coordinator.topics.models.entries import DevicePinned
 from fleetledger.coordinator.topics.releases.state import Released, Trust
@@ -24,19 +24,18 @@ class RootPublished(EntryBody):
     """The root keys were lost: nothing leads here from the root before, and devices follow only
     once their owners gave them this one."""
 
+    def say(self, at: EntryContext) -> str:
+        root = self.root.document
+        begins = ", which begins anew" if self.anew else ""
+        return (
+            f"Root version {root.version}{begins}: releases are signed by "
+            f"{named_keys(root.release_keys)}; the next root by {root.threshold} of "
+            f"{named_keys(root.root_keys)}."
+        )
+
 
 def _take_root(trust: Trust, body: RootPublished, _at: EntryContext) -> None:
     trust.apply(body.root, anew=body.anew)
-
-
-def _say_root(body: RootPublished, _: EntryContext) -> str:
-    root = body.root.document
-    begins = ", which begins anew" if body.anew else ""
-    return (
-        f"Root version {root.version}{begins}: releases are signed by "
-        f"{named_keys(root.release_keys)}; the next root by {root.threshold} of "
-        f"{named_keys(root.root_keys)}."
-    )
 
 
 class ReleaseSigned(EntryBody):
@@ -50,6 +49,16 @@ class ReleaseSigned(EntryBody):
     action: int = Field(ge=0)
     """Ledger index of the entry that made the version desired."""
     signed: SignedRelease
+
+    def say(self, at: EntryContext) -> str:
+        release = self.signed.release
+        whom = names_of(release.devices) if release.devices else "every device"
+        if release.share is not None:
+            whom = f"the devices of the share {release.share.salt}, {release.share.percent}"
+        return (
+            f"Release {release.number}: model {release.version} may be installed on {whom}, as "
+            f"entry {self.action} wants it (key {self.signed.signature.key})."
+        )
 
 
 def _release(trust: Trust, body: ReleaseSigned, _at: EntryContext) -> None:
@@ -71,17 +80,6 @@ def _release(trust: Trust, body: ReleaseSigned, _at: EntryContext) -> None:
     trust.forget_others()
 
 
-def _say_release(body: ReleaseSigned, _: EntryContext) -> str:
-    release = body.signed.release
-    whom = names_of(release.devices) if release.devices else "every device"
-    if release.share is not None:
-        whom = f"the devices of the share {release.share.salt}, {release.share.percent}"
-    return (
-        f"Release {release.number}: model {release.version} may be installed on {whom}, as entry "
-        f"{body.action} wants it (key {body.signed.signature.key})."
-    )
-
-
 def _notify_of_release(body: ReleaseSigned) -> Notification:
     release = body.signed.release
     if release.share is None:
@@ -97,11 +95,10 @@ def _hold_still(trust: Trust, body: DevicePinned, _at: EntryContext) -> None:
 RELEASES = LedgerTopic(
     "releases",
     kinds=(
-        Kind(RootPublished, _take_root, _say_root, lambda _: Notification("released")),
+        Kind(RootPublished, _take_root, lambda _: Notification("released")),
         Kind(
             ReleaseSigned,
             _release,
-            _say_release,
             _notify_of_release,
         ),
     ),

@@ -6,11 +6,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.topics.rollouts.gates import GateFinding
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome
 from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.rollouts import (
     WHOLE,
@@ -20,6 +22,7 @@ from fleetledger.schemas.rollouts import (
     RolloutNumber,
     Share,
 )
+from fleetledger.schemas.times import iso_time
 from fleetledger.schemas.values import DeviceId, Digest
 
 
@@ -43,6 +46,12 @@ class RolloutPlanned(EntryBody):
     judges: Share | None = Field(default=None, exclude_if=is_absent)
     """Devices that had no part in it, where others had one."""
 
+    def say(self, at: EntryContext) -> str:
+        instead = f" in place of model {self.former}" if self.former is not None else ""
+        sizes = ", ".join(_size(size) for size in self.plan.groups)
+        of = f" of devices with {' and '.join(map(str, self.plan.tags))}" if self.plan.tags else ""
+        return f"Rollout {self.rollout} takes model {self.version}{instead} to {sizes}{of}."
+
 
 class RolloutApproved(EntryBody):
     """A person lets a group go."""
@@ -50,6 +59,9 @@ class RolloutApproved(EntryBody):
     kind: ClassVar[str] = "rollout.approved"
     rollout: RolloutNumber
     group: GroupNumber
+
+    def say(self, at: EntryContext) -> str:
+        return f"Group {self.group} of rollout {self.rollout} may go."
 
 
 class RolloutStarted(EntryBody):
@@ -59,6 +71,10 @@ class RolloutStarted(EntryBody):
     rollout: RolloutNumber
     begins_ns: int | None = Field(default=None, ge=0, lt=2**63, exclude_if=is_absent)
     """Not before then, in nanoseconds since 1970; None for at once."""
+
+    def say(self, at: EntryContext) -> str:
+        when = "" if self.begins_ns is None else f" at {iso_time(self.begins_ns)}"
+        return f"Rollout {self.rollout} begins{when}."
 
 
 class GroupOpened(EntryBody):
@@ -70,6 +86,10 @@ class GroupOpened(EntryBody):
     mode: Mode
     below: int = Field(ge=1, le=WHOLE)
     """Devices below this place belong to it, or to a group before it."""
+
+    def say(self, at: EntryContext) -> str:
+        what = "measures the model beside its own" if self.mode == "shadow" else "runs the model"
+        return f"Group {self.group} of rollout {self.rollout} {what}: {_share(self.below)}."
 
 
 class ModelCompared(EntryBody):
@@ -83,6 +103,16 @@ class ModelCompared(EntryBody):
         """Digest of what was measured, by which a repeat is known."""
         return Digest.of(canonical_json(self.model_dump(mode="json")))
 
+    def say(self, at: EntryContext) -> str:
+        found = self.comparison
+        images = sum(pairs.images for pairs in found.classes.values())
+        when = "before it switches" if found.mode == "shadow" else "after it switched"
+        return (
+            f"Device {at.device} compared model {found.candidate_version} with model "
+            f"{found.active_version} on {images} held-out and "
+            f"{count_of(found.unlabelled, 'other sample')}, {when}."
+        )
+
 
 class RolloutUnreached(EntryBody):
     """Devices of a group are away; it does without them."""
@@ -91,6 +121,10 @@ class RolloutUnreached(EntryBody):
     rollout: RolloutNumber
     group: GroupNumber
     devices: tuple[DeviceId, ...]
+
+    def say(self, at: EntryContext) -> str:
+        away = some(self.devices)
+        return f"Group {self.group} of rollout {self.rollout} goes on without {away}: away."
 
 
 class RolloutMeasured(EntryBody):
@@ -111,6 +145,12 @@ class RolloutMeasured(EntryBody):
     reason: str = ""
     """In one sentence."""
 
+    def say(self, at: EntryContext) -> str:
+        where = f"group {self.group} of rollout {self.rollout}"
+        what = f"Measuring in {where}" if self.mode == "shadow" else f"Running in {where}"
+        verdict = {"pass": "passed", "fail": "failed", "inconclusive": "tells too little"}
+        return f"{what} {verdict[self.outcome]}: {self.reason}"
+
 
 class RolloutPaused(EntryBody):
     """Nothing further goes out until a person says so."""
@@ -119,6 +159,9 @@ class RolloutPaused(EntryBody):
     rollout: RolloutNumber
     reason: str
 
+    def say(self, at: EntryContext) -> str:
+        return f"Rollout {self.rollout} is paused: {self.reason}"
+
 
 class RolloutResumed(EntryBody):
     """A person lets it go on."""
@@ -126,6 +169,9 @@ class RolloutResumed(EntryBody):
     kind: ClassVar[str] = "rollout.resumed"
     rollout: RolloutNumber
     reason: str = ""
+
+    def say(self, at: EntryContext) -> str:
+        return f"Rollout {self.rollout} goes on" + (f": {self.reason}" if self.reason else ".")
 
 
 class RolloutRolledBack(EntryBody):
@@ -137,12 +183,23 @@ class RolloutRolledBack(EntryBody):
     """None where there was none."""
     reason: str
 
+    def say(self, at: EntryContext) -> str:
+        to = (
+            f"goes back to model {self.to}"
+            if self.to is not None
+            else "ends; there is nothing before"
+        )
+        return f"Rollout {self.rollout} {to}: {self.reason}"
+
 
 class RolloutFinished(EntryBody):
     """All groups have passed."""
 
     kind: ClassVar[str] = "rollout.finished"
     rollout: RolloutNumber
+
+    def say(self, at: EntryContext) -> str:
+        return f"Rollout {self.rollout} is finished: all groups passed."
 
 
 class RolloutAborted(EntryBody):
@@ -153,3 +210,16 @@ class RolloutAborted(EntryBody):
     reason: str
     by: int | None = Field(default=None, ge=1)
     """The rollout that supersedes it."""
+
+    def say(self, at: EntryContext) -> str:
+        return f"Rollout {self.rollout} is ended, and devices keep what they run: {self.reason}"
+
+
+def _size(size: float) -> str:
+    if isinstance(size, int):
+        return "1 device" if size == 1 else f"{count_of(size, 'device')}"
+    return "all" if size == 1 else f"{100 * size:.3g} %"
+
+
+def _share(below: int) -> str:
+    return f"devices of the first {100 * below / WHOLE:.4g} % of places"

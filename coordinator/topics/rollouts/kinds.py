@@ -1,12 +1,11 @@
-"""Kinds of entry of rollouts: how each changes the state, and what is said of it."""
+"""Kinds of entry of rollouts: how each changes the state, and what devices are told again."""
 
 from __future__ import annotations
 
 import logging
 
-from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic
-from fleetledger.coordinator.core.phrases import some
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.devices.entries import (
     DeviceAdmitted,
@@ -27,11 +26,6 @@ from fleetledger.coordinator.topics.releases.entries import ReleaseSigned
 from fleetledger.coordinator.topics.rollouts import entries, state
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
 from fleetledger.coordinator.topics.stages.state import Reported
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.rollouts import (
-    WHOLE,
-)
-from fleetledger.schemas.times import iso_time
 from fleetledger.schemas.values import DeviceId
 
 
@@ -44,19 +38,6 @@ def _plan(rollouts: state.RolloutsState, body: entries.RolloutPlanned, at: Entry
         rollouts.learned = None
 
 
-def _say_planned(body: entries.RolloutPlanned, _: EntryContext) -> str:
-    instead = f" in place of model {body.former}" if body.former is not None else ""
-    sizes = ", ".join(_size(size) for size in body.plan.groups)
-    of = f" of devices with {' and '.join(map(str, body.plan.tags))}" if body.plan.tags else ""
-    return f"Rollout {body.rollout} takes model {body.version}{instead} to {sizes}{of}."
-
-
-def _size(size: float) -> str:
-    if isinstance(size, int):
-        return "1 device" if size == 1 else f"{count_of(size, 'device')}"
-    return "all" if size == 1 else f"{100 * size:.3g} %"
-
-
 def _approve(
     rollouts: state.RolloutsState, body: entries.RolloutApproved, at: EntryContext
 ) -> None:
@@ -64,10 +45,6 @@ def _approve(
     rollout.approved[body.group] = at.index
     if rollout.stage == "planned":
         rollout.turn("approved", at)
-
-
-def _say_approved(body: entries.RolloutApproved, _: EntryContext) -> str:
-    return f"Group {body.group} of rollout {body.rollout} may go."
 
 
 def _start(rollouts: state.RolloutsState, body: entries.RolloutStarted, at: EntryContext) -> None:
@@ -81,11 +58,6 @@ def _start(rollouts: state.RolloutsState, body: entries.RolloutStarted, at: Entr
     rollouts.active = rollout
 
 
-def _say_started(body: entries.RolloutStarted, _: EntryContext) -> str:
-    when = "" if body.begins_ns is None else f" at {iso_time(body.begins_ns)}"
-    return f"Rollout {body.rollout} begins{when}."
-
-
 def _open_group(rollouts: state.RolloutsState, body: entries.GroupOpened, at: EntryContext) -> None:
     """Open a phase of a group; who is in it follows from the entry that offers it."""
     rollout = rollouts.by_number[body.rollout]
@@ -95,15 +67,6 @@ def _open_group(rollouts: state.RolloutsState, body: entries.GroupOpened, at: En
         state.PhaseOpened(body.group, body.mode, body.below, at.index, at.time_ns)
     )
     rollout.phase = state.Phase(body.group, body.mode, body.below, at.time_ns)
-
-
-def _say_opened(body: entries.GroupOpened, _: EntryContext) -> str:
-    what = "measures the model beside its own" if body.mode == "shadow" else "runs the model"
-    return f"Group {body.group} of rollout {body.rollout} {what}: {_share(body.below)}."
-
-
-def _share(below: int) -> str:
-    return f"devices of the first {100 * below / WHOLE:.4g} % of places"
 
 
 def _compare(rollouts: state.RolloutsState, body: entries.ModelCompared, at: EntryContext) -> None:
@@ -117,17 +80,6 @@ def _compare(rollouts: state.RolloutsState, body: entries.ModelCompared, at: Ent
     rollouts.review(at.maker)
 
 
-def _say_compared(body: entries.ModelCompared, at: EntryContext) -> str:
-    found = body.comparison
-    images = sum(pairs.images for pairs in found.classes.values())
-    when = "before it switches" if found.mode == "shadow" else "after it switched"
-    return (
-        f"Device {at.device} compared model {found.candidate_version} with model "
-        f"{found.active_version} on {images} held-out and "
-        f"{count_of(found.unlabelled, 'other sample')}, {when}."
-    )
-
-
 def _do_without(
     rollouts: state.RolloutsState, body: entries.RolloutUnreached, at: EntryContext
 ) -> None:
@@ -137,12 +89,6 @@ def _do_without(
         if device in rollout.members:
             rollout.members[device].unreached = True
             rollouts.review(device)
-
-
-def _say_unreached(body: entries.RolloutUnreached, _: EntryContext) -> str:
-    return (
-        f"Group {body.group} of rollout {body.rollout} goes on without {some(body.devices)}: away."
-    )
 
 
 def _measure(
@@ -156,19 +102,8 @@ def _measure(
         rollout.turn("soaking", at)
 
 
-def _say_measured(body: entries.RolloutMeasured, _: EntryContext) -> str:
-    where = f"group {body.group} of rollout {body.rollout}"
-    what = f"Measuring in {where}" if body.mode == "shadow" else f"Running in {where}"
-    verdict = {"pass": "passed", "fail": "failed", "inconclusive": "tells too little"}
-    return f"{what} {verdict[body.outcome]}: {body.reason}"
-
-
 def _pause(rollouts: state.RolloutsState, body: entries.RolloutPaused, at: EntryContext) -> None:
     rollouts.by_number[body.rollout].turn("paused", at)
-
-
-def _say_paused(body: entries.RolloutPaused, _: EntryContext) -> str:
-    return f"Rollout {body.rollout} is paused: {body.reason}"
 
 
 def _resume(rollouts: state.RolloutsState, body: entries.RolloutResumed, at: EntryContext) -> None:
@@ -187,10 +122,6 @@ def _resume(rollouts: state.RolloutsState, body: entries.RolloutResumed, at: Ent
     rollout.pardons.append(state.Pardon(at.index, failed, unsure))
 
 
-def _say_resumed(body: entries.RolloutResumed, _: EntryContext) -> str:
-    return f"Rollout {body.rollout} goes on" + (f": {body.reason}" if body.reason else ".")
-
-
 def _go_back(
     rollouts: state.RolloutsState, body: entries.RolloutRolledBack, at: EntryContext
 ) -> None:
@@ -206,25 +137,12 @@ def _end(
         rollouts.active = None
 
 
-def _say_rolled_back(body: entries.RolloutRolledBack, _: EntryContext) -> str:
-    to = f"goes back to model {body.to}" if body.to is not None else "ends; there is nothing before"
-    return f"Rollout {body.rollout} {to}: {body.reason}"
-
-
 def _finish(rollouts: state.RolloutsState, body: entries.RolloutFinished, at: EntryContext) -> None:
     _end(rollouts, body.rollout, "finished", at)
 
 
-def _say_finished(body: entries.RolloutFinished, _: EntryContext) -> str:
-    return f"Rollout {body.rollout} is finished: all groups passed."
-
-
 def _abort(rollouts: state.RolloutsState, body: entries.RolloutAborted, at: EntryContext) -> None:
     _end(rollouts, body.rollout, "aborted" if body.by is None else "superseded", at)
-
-
-def _say_aborted(body: entries.RolloutAborted, _: EntryContext) -> str:
-    return f"Rollout {body.rollout} is ended, and devices keep what they run: {body.reason}"
 
 
 REPORTS = (entries.ModelCompared, DeviceModelStatus)
@@ -350,29 +268,27 @@ def _move_times(rollouts: state.RolloutsState, body: ClockCorrected, _at: EntryC
 ROLLOUTS = LedgerTopic(
     "rollouts",
     kinds=(
-        Kind(entries.RolloutPlanned, _plan, _say_planned),
-        Kind(entries.RolloutApproved, _approve, _say_approved),
-        Kind(entries.RolloutStarted, _start, _say_started),
-        Kind(entries.GroupOpened, _open_group, _say_opened),
-        Kind(entries.ModelCompared, _compare, _say_compared, worth=logging.DEBUG),
-        Kind(entries.RolloutUnreached, _do_without, _say_unreached),
+        Kind(entries.RolloutPlanned, _plan),
+        Kind(entries.RolloutApproved, _approve),
+        Kind(entries.RolloutStarted, _start),
+        Kind(entries.GroupOpened, _open_group),
+        Kind(entries.ModelCompared, _compare, worth=logging.DEBUG),
+        Kind(entries.RolloutUnreached, _do_without),
         Kind(
             entries.RolloutMeasured,
             _measure,
-            _say_measured,
             worth=lambda body: logging.INFO if body.outcome == "pass" else logging.WARNING,
         ),
-        Kind(entries.RolloutPaused, _pause, _say_paused, worth=logging.WARNING, trouble=True),
-        Kind(entries.RolloutResumed, _resume, _say_resumed),
+        Kind(entries.RolloutPaused, _pause, worth=logging.WARNING, trouble=True),
+        Kind(entries.RolloutResumed, _resume),
         Kind(
             entries.RolloutRolledBack,
             _go_back,
-            _say_rolled_back,
             worth=logging.WARNING,
             trouble=True,
         ),
-        Kind(entries.RolloutFinished, _finish, _say_finished),
-        Kind(entries.RolloutAborted, _abort, _say_aborted),
+        Kind(entries.RolloutFinished, _finish),
+        Kind(entries.RolloutAborted, _abort),
     ),
     follows=(
         Follows(ClockCorrected, _move_times),

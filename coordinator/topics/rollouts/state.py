@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fleetledger.coordinator.core.kind import EntryContext
+from fleetledger.coordinator.core.entry import EntryContext
 from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.topics.devices.state import DevicesState
 from fleetledger.coordinator.topics.keys.state import KeysState

@@ -6,10 +6,12 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
+from fleetledger.coordinator.core.phrases import files, names_of, some
 from fleetledger.coordinator.topics.contributions.entries import (
     MAX_REASON,
 )
+from fleetledger.schemas.count_words import agree, count_of
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.rounds import TRAIN, ExtraName, PhaseName, RoundNumber
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
@@ -42,6 +44,18 @@ class RoundOpened(EntryBody):
     seed: int
     deadline_seconds: float
 
+    def say(self, at: EntryContext) -> str:
+        looking = f" Only looking at images: {some(self.observers)}." if self.observers else ""
+        what = "to train" if self.phase == TRAIN else f"for phase {self.phase!r}"
+        after = (
+            "" if self.follows is None else f", going on from what they did in round {self.follows}"
+        )
+        return (
+            f"Round {self.number} (stage {self.stage}, {self.round_of_stage} of "
+            f"{self.rounds_of_stage}) asks {some(self.cohort)} {what} from weights "
+            f"{self.weights.digest.short}{after}.{looking}"
+        )
+
 
 class CohortContinued(EntryBody):
     """Further devices that a round asks, whose names one entry cannot hold.
@@ -60,6 +74,11 @@ class CohortContinued(EntryBody):
     def devices(self) -> tuple[DeviceId, ...]:
         """All of them."""
         return self.cohort + self.observers
+
+    def say(self, at: EntryContext) -> str:
+        looking = f" Only looking at images: {some(self.observers)}." if self.observers else ""
+        trains = f" asks {some(self.cohort)}, too." if self.cohort else " asks more devices."
+        return f"Round {self.number}{trains}{looking}"
 
 
 class RoundClosed(EntryBody):
@@ -80,6 +99,22 @@ class RoundClosed(EntryBody):
     """Devices of the cohort that did not answer in time."""
     refused: dict[RefusalReason, tuple[DeviceId, ...]] = Field(default_factory=dict)
     """Those of the missing whose answers were refused, by what was said of these."""
+
+    def say(self, at: EntryContext) -> str:
+        missing = f" Missing: {names_of(self.missing)}." if self.missing else ""
+        failed = f" Gave no answer and said why: {names_of(self.failed)}." if self.failed else ""
+        refused = "".join(
+            f" Refused: {names_of(devices)} ({reason})." for reason, devices in self.refused.items()
+        )
+        number = len(self.counted)
+        counts = f"{count_of(number, 'answer')} {agree(number, 'counts', 'count')}"
+        what = counts if self.counted else "it comes to nothing"
+        less = "".join(
+            f" Entry {index} counts as {count_of(samples, 'sample')}, its share."
+            for index, samples in self.weights.items()
+        )
+        said = f"{less}{missing}{refused}{failed}"
+        return f"Round {self.number} closed because of {self.reason}: {what}.{said}"
 
 
 class WeightsAveraged(EntryBody):
@@ -112,6 +147,22 @@ class WeightsAveraged(EntryBody):
         """The weights and what goes with them."""
         return (self.weights.digest, *(offer.digest for offer in self.extras.values()))
 
+    def say(self, at: EntryContext) -> str:
+        if self.unchanged:
+            return (
+                f"Round {self.number} (phase {self.phase!r}) left the weights as they are. What "
+                f"came of {count_of(len(self.inputs), 'answer')} about "
+                f"{count_of(self.samples, 'sample')}, whose exact sum has the digest "
+                f"{self.aggregate.short}, goes with them: "
+                f"{files(self.extras)}." + "".join(f" Note: {remark}." for remark in self.remarks)
+            )
+        return (
+            f"Round {self.number} gave weights {self.weights.digest.short}: the mean of "
+            f"{count_of(len(self.inputs), 'answer')} learned from "
+            f"{count_of(self.samples, 'sample')}, whose exact sum has the digest "
+            f"{self.aggregate.short}." + "".join(f" Note: {remark}." for remark in self.remarks)
+        )
+
 
 class WeightsPruned(EntryBody):
     """What older rounds gave was deleted, because nothing needs it; their entries stay."""
@@ -123,12 +174,25 @@ class WeightsPruned(EntryBody):
     kept_rounds: int
     """How many of the newest rounds keep what they gave."""
 
+    def say(self, at: EntryContext) -> str:
+        rounds = ", ".join(str(number) for number in self.numbers)
+        return (
+            f"What round{'s' if len(self.numbers) > 1 else ''} {rounds} gave is deleted: that of "
+            f"the newest {self.kept_rounds} is kept, and what a model or a device needs."
+        )
+
 
 class AnswersPruned(EntryBody):
     """What devices answered to a round is deleted, late answers too; their entries stay."""
 
     kind: ClassVar[str] = "answers.pruned"
     number: RoundNumber
+
+    def say(self, at: EntryContext) -> str:
+        return (
+            f"What devices answered to round {self.number} is deleted, but for what a model or a "
+            "device needs."
+        )
 
 
 class RoundFailed(EntryBody):
@@ -137,6 +201,9 @@ class RoundFailed(EntryBody):
     kind: ClassVar[str] = "round.failed"
     number: RoundNumber
     reason: str
+
+    def say(self, at: EntryContext) -> str:
+        return f"Round {self.number} came to nothing: {self.reason}."
 
 
 class RoundsStopped(EntryBody):
@@ -151,6 +218,9 @@ class RoundsStopped(EntryBody):
     settings: Digest
     """Of the settings of rounds: with other ones it is tried again."""
 
+    def say(self, at: EntryContext) -> str:
+        return f"{self.reason[:1].upper()}{self.reason[1:]}."
+
 
 class RoundsResumed(EntryBody):
     """A stage whose rounds had stopped goes on with them."""
@@ -160,6 +230,9 @@ class RoundsResumed(EntryBody):
     reason: str
     anew: bool = False
     """Whether the pauses between rounds begin anew, too."""
+
+    def say(self, at: EntryContext) -> str:
+        return f"Stage {self.stage} goes on with its rounds: {self.reason}."
 
 
 class DescentMarked(EntryBody):
@@ -181,3 +254,22 @@ class DescentMarked(EntryBody):
     rounds_again: int
     """How many rounds would have to be run again, from before the first of them."""
     reason: str = Field(min_length=1, max_length=MAX_REASON)
+
+    def say(self, at: EntryContext) -> str:
+        versions = ", ".join(map(str, self.versions)) or "none so far"
+        before = (
+            "no model is from before it"
+            if self.last_version is None
+            else f"model {self.last_version} is the last from before it"
+        )
+        rounds = ", ".join(map(str, self.rounds))
+        means = f"mean of round {rounds}, which stays as it is"
+        if len(self.rounds) > 1:
+            means = f"means of rounds {rounds}, which stay as they are"
+        again = f"{self.rounds_again} round{'s' if self.rounds_again > 1 else ''}"
+        return (
+            f"The operator retracted answers of device {self.device}: {self.reason}. They are in "
+            f"the {means}. Models that descend from them: {versions}, and those to come; {before}. "
+            f"To be without them, {again} would have to be run again, from before entry "
+            f"{self.first_index}."
+        )

@@ -1,4 +1,4 @@
-"""Kinds of entry of rounds: how each changes the state, and what is said of it."""
+"""Kinds of entry of rounds: how each changes the state, and what devices are told again."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import sys
 from collections.abc import Iterable
 from itertools import accumulate, takewhile
 
-from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.kind import (
-    EntryContext,
     Follows,
     Kind,
     LedgerTopic,
     Notification,
     changes_nothing,
 )
-from fleetledger.coordinator.core.phrases import files, names_of, some
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
@@ -25,8 +23,6 @@ from fleetledger.coordinator.topics.contributions.entries import (
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported, NetworkImported
 from fleetledger.coordinator.topics.rounds import entries, state
 from fleetledger.coordinator.topics.stages.entries import BOUNDS
-from fleetledger.schemas.count_words import agree, count_of
-from fleetledger.schemas.rounds import TRAIN
 from fleetledger.schemas.values import DeviceId
 
 MOST_NAMES_BYTES = 1 << 19
@@ -53,29 +49,12 @@ def _open(rounds: state.RoundsState, body: entries.RoundOpened, at: EntryContext
         rounds.by_device.setdefault(device, state.DeviceRounds()).order_action = at.index
 
 
-def _say_opened(body: entries.RoundOpened, _: EntryContext) -> str:
-    looking = f" Only looking at images: {some(body.observers)}." if body.observers else ""
-    what = "to train" if body.phase == TRAIN else f"for phase {body.phase!r}"
-    after = "" if body.follows is None else f", going on from what they did in round {body.follows}"
-    return (
-        f"Round {body.number} (stage {body.stage}, {body.round_of_stage} of "
-        f"{body.rounds_of_stage}) asks {some(body.cohort)} {what} from weights "
-        f"{body.weights.digest.short}{after}.{looking}"
-    )
-
-
 def _continue(rounds: state.RoundsState, body: entries.CohortContinued, at: EntryContext) -> None:
     rounds.by_number[body.number].asks_too(body.cohort, body.observers)
     facts = rounds.facts[body.number]
     facts.asked, facts.looking = facts.asked + len(body.cohort), facts.looking + len(body.observers)
     for device in body.devices:
         rounds.by_device.setdefault(device, state.DeviceRounds()).order_action = at.index
-
-
-def _say_continued(body: entries.CohortContinued, _: EntryContext) -> str:
-    looking = f" Only looking at images: {some(body.observers)}." if body.observers else ""
-    trains = f" asks {some(body.cohort)}, too." if body.cohort else " asks more devices."
-    return f"Round {body.number}{trains}{looking}"
 
 
 def in_parts(
@@ -129,23 +108,6 @@ def _begin_again(rounds: state.RoundsState, current: state.Round) -> None:
         rounds.weights = rounds.first_of(current).weights
 
 
-def _say_closed(body: entries.RoundClosed, _: EntryContext) -> str:
-    missing = f" Missing: {names_of(body.missing)}." if body.missing else ""
-    failed = f" Gave no answer and said why: {names_of(body.failed)}." if body.failed else ""
-    refused = "".join(
-        f" Refused: {names_of(devices)} ({reason})." for reason, devices in body.refused.items()
-    )
-    number = len(body.counted)
-    counts = f"{count_of(number, 'answer')} {agree(number, 'counts', 'count')}"
-    what = counts if body.counted else "it comes to nothing"
-    less = "".join(
-        f" Entry {index} counts as {count_of(samples, 'sample')}, its share."
-        for index, samples in body.weights.items()
-    )
-    said = f"{less}{missing}{refused}{failed}"
-    return f"Round {body.number} closed because of {body.reason}: {what}.{said}"
-
-
 def _average(rounds: state.RoundsState, body: entries.WeightsAveraged, at: EntryContext) -> None:
     current = rounds.by_number[body.number]
     current.averaged = True
@@ -170,41 +132,10 @@ def _average(rounds: state.RoundsState, body: entries.WeightsAveraged, at: Entry
     rounds.pruned.difference_update(body.blobs)
 
 
-def _say_averaged(body: entries.WeightsAveraged, _: EntryContext) -> str:
-    if body.unchanged:
-        return (
-            f"Round {body.number} (phase {body.phase!r}) left the weights as they are. What came "
-            f"of {count_of(len(body.inputs), 'answer')} about {count_of(body.samples, 'sample')}, "
-            f"whose exact sum has the digest {body.aggregate.short}, goes with them: "
-            f"{files(body.extras)}." + "".join(f" Note: {remark}." for remark in body.remarks)
-        )
-    return (
-        f"Round {body.number} gave weights {body.weights.digest.short}: the mean of "
-        f"{count_of(len(body.inputs), 'answer')} learned from {count_of(body.samples, 'sample')}, "
-        f"whose exact sum has the "
-        f"digest {body.aggregate.short}." + "".join(f" Note: {remark}." for remark in body.remarks)
-    )
-
-
 def _prune(rounds: state.RoundsState, body: entries.WeightsPruned, _at: EntryContext) -> None:
     rounds.pruned.update(body.digests)
     for number in body.numbers:
         rounds.former_made.pop(number, None)
-
-
-def _say_pruned(body: entries.WeightsPruned, _: EntryContext) -> str:
-    rounds = ", ".join(str(number) for number in body.numbers)
-    return (
-        f"What round{'s' if len(body.numbers) > 1 else ''} {rounds} gave is deleted: that of the "
-        f"newest {body.kept_rounds} is kept, and what a model or a device needs."
-    )
-
-
-def _say_answers_pruned(body: entries.AnswersPruned, _: EntryContext) -> str:
-    return (
-        f"What devices answered to round {body.number} is deleted, but for what a model or a "
-        "device needs."
-    )
 
 
 def _fail(rounds: state.RoundsState, body: entries.RoundFailed, at: EntryContext) -> None:
@@ -216,16 +147,8 @@ def _fail(rounds: state.RoundsState, body: entries.RoundFailed, at: EntryContext
     _begin_again(rounds, current)
 
 
-def _say_failed(body: entries.RoundFailed, _: EntryContext) -> str:
-    return f"Round {body.number} came to nothing: {body.reason}."
-
-
 def _stop(rounds: state.RoundsState, body: entries.RoundsStopped, at: EntryContext) -> None:
     rounds.void.stopped = state.Stopped(at.index, body.stage, body.reason, body.settings)
-
-
-def _say_stopped(body: entries.RoundsStopped, _: EntryContext) -> str:
-    return f"{body.reason[:1].upper()}{body.reason[1:]}."
 
 
 def _resume(rounds: state.RoundsState, body: entries.RoundsResumed, _at: EntryContext) -> None:
@@ -233,32 +156,9 @@ def _resume(rounds: state.RoundsState, body: entries.RoundsResumed, _at: EntryCo
     rounds.void = state.VoidRun(again, weighed=len(again))
 
 
-def _say_resumed(body: entries.RoundsResumed, _: EntryContext) -> str:
-    return f"Stage {body.stage} goes on with its rounds: {body.reason}."
-
-
 def _mark(rounds: state.RoundsState, body: entries.DescentMarked, _at: EntryContext) -> None:
     """Remember from which mean on models descend from a device's retracted answers."""
     rounds.taint.marks.append((body.device, body.first_index))
-
-
-def _say_marked(body: entries.DescentMarked, _: EntryContext) -> str:
-    versions = ", ".join(map(str, body.versions)) or "none so far"
-    before = (
-        "no model is from before it"
-        if body.last_version is None
-        else f"model {body.last_version} is the last from before it"
-    )
-    rounds = ", ".join(map(str, body.rounds))
-    means = f"mean of round {rounds}, which stays as it is"
-    if len(body.rounds) > 1:
-        means = f"means of rounds {rounds}, which stay as they are"
-    again = f"{body.rounds_again} round{'s' if body.rounds_again > 1 else ''}"
-    return (
-        f"The operator retracted answers of device {body.device}: {body.reason}. They are in the "
-        f"{means}. Models that descend from them: {versions}, and those to come; {before}. To be "
-        f"without them, {again} would have to be run again, from before entry {body.first_index}."
-    )
 
 
 def _take_answer(rounds: state.RoundsState, body: ContributionAccepted, at: EntryContext) -> None:
@@ -324,28 +224,26 @@ def _move_times(rounds: state.RoundsState, body: ClockCorrected, _at: EntryConte
 ROUNDS: LedgerTopic[state.RoundsState] = LedgerTopic(
     "rounds",
     kinds=(
-        Kind(entries.RoundOpened, _open, _say_opened, lambda _: Notification("round")),
+        Kind(entries.RoundOpened, _open, lambda _: Notification("round")),
         Kind(
             entries.CohortContinued,
             _continue,
-            _say_continued,
             lambda body: Notification("round", body.devices),
             worth=logging.DEBUG,
         ),
         Kind(
             entries.RoundClosed,
             _close,
-            _say_closed,
             lambda _: Notification("round"),
             trouble="json_array_length(body, '$.counted') = 0",
         ),
-        Kind(entries.WeightsAveraged, _average, _say_averaged, reorders=True),
-        Kind(entries.WeightsPruned, _prune, _say_pruned, worth=logging.DEBUG),
-        Kind(entries.AnswersPruned, changes_nothing, _say_answers_pruned, worth=logging.DEBUG),
-        Kind(entries.RoundFailed, _fail, _say_failed, worth=logging.WARNING, trouble=True),
-        Kind(entries.RoundsStopped, _stop, _say_stopped, trouble=True),
-        Kind(entries.RoundsResumed, _resume, _say_resumed),
-        Kind(entries.DescentMarked, _mark, _say_marked),
+        Kind(entries.WeightsAveraged, _average, reorders=True),
+        Kind(entries.WeightsPruned, _prune, worth=logging.DEBUG),
+        Kind(entries.AnswersPruned, changes_nothing, worth=logging.DEBUG),
+        Kind(entries.RoundFailed, _fail, worth=logging.WARNING, trouble=True),
+        Kind(entries.RoundsStopped, _stop, trouble=True),
+        Kind(entries.RoundsResumed, _resume),
+        Kind(entries.DescentMarked, _mark),
     ),
     follows=(
         Follows(BackboneImported, _begin_statistics),

@@ -7,14 +7,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fleetledger.coordinator.core.entry import OPERATOR, EntryBody
-from fleetledger.coordinator.core.kind import (
-    EntryContext,
-    Follows,
-    Kind,
-    LedgerTopic,
-    notify_all_of_assignment,
-)
+from fleetledger.coordinator.core.entry import OPERATOR, EntryBody, EntryContext
+from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic, notify_all_of_assignment
 from fleetledger.coordinator.core.phrases import names_of
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
@@ -43,6 +37,10 @@ class StageOpened(EntryBody):
     class_names: tuple[ClassName, ...]
     reason: str = "operator"
 
+    def say(self, at: EntryContext) -> str:
+        because = "" if self.reason == OPERATOR else f" It was opened by {self.reason}."
+        return f"Stage {self.stage} asks the fleet to learn {names_of(self.class_names)}.{because}"
+
 
 def _open(stages: StagesState, body: StageOpened, at: EntryContext) -> None:
     stages.by_number[body.stage] = Stage(
@@ -53,11 +51,6 @@ def _open(stages: StagesState, body: StageOpened, at: EntryContext) -> None:
         reports.doubts = None
         for name in body.class_names:
             reports.named.pop(name, None)
-
-
-def _say_opened(body: StageOpened, _: EntryContext) -> str:
-    because = "" if body.reason == OPERATOR else f" It was opened by {body.reason}."
-    return f"Stage {body.stage} asks the fleet to learn {names_of(body.class_names)}.{because}"
 
 
 class StageClosed(EntryBody):
@@ -71,21 +64,20 @@ class StageClosed(EntryBody):
     without_samples: tuple[ClassName, ...] = ()
     """Classes of the stage of which no device has given samples, in statistics."""
 
+    def say(self, at: EntryContext) -> str:
+        late = "" if self.reason.endswith(" rounds") else " Late contributions still count."
+        names = self.without_samples
+        lacks = f" No device has given samples of {names_of(names)}." if names else ""
+        return (
+            f"Stage {self.stage} closed because of {self.reason}: {self.answered} of "
+            f"{count_of(self.expected, 'device')} answered.{late}{lacks}"
+        )
+
 
 def _close(stages: StagesState, body: StageClosed, at: EntryContext) -> None:
     stage = stages.by_number[body.stage]
     stage.closed_because, stage.answered, stage.expected = body.reason, body.answered, body.expected
     stage.closed_index, stage.closed_ns = at.index, at.time_ns
-
-
-def _say_closed(body: StageClosed, _: EntryContext) -> str:
-    late = "" if body.reason.endswith(" rounds") else " Late contributions still count."
-    names = body.without_samples
-    lacks = f" No device has given samples of {names_of(names)}." if names else ""
-    return (
-        f"Stage {body.stage} closed because of {body.reason}: {body.answered} of "
-        f"{count_of(body.expected, 'device')} answered.{late}{lacks}"
-    )
 
 
 BOUNDS: tuple[type[StageOpened] | type[StageClosed], ...] = (StageOpened, StageClosed)
@@ -103,6 +95,18 @@ class TransitionReported(EntryBody):
         """Digest of what was reported, by which a repeat is known."""
         return Digest.of(canonical_json(self.model_dump(mode="json")))
 
+    def say(self, at: EntryContext) -> str:
+        seen, names = self.transition.uncertainty, names_of(tuple(self.transition.classes))
+        if self.transition.why == "class name":
+            return f"Device {at.device} has samples of new classes: {names}."
+        assert seen is not None
+        classes = f" It also has folders for {names}." if self.transition.classes else ""
+        return (
+            f"Device {at.device} is less sure of new samples than before: {seen.value:.3f} over "
+            f"{seen.images} of them under model {seen.model_version}, {seen.baseline:.3f} so far."
+            f"{classes}"
+        )
+
 
 def _report(stages: StagesState, body: TransitionReported, at: EntryContext) -> None:
     transition, reports = body.transition, stages.reports.setdefault(at.maker, Reports())
@@ -117,19 +121,6 @@ def _report(stages: StagesState, body: TransitionReported, at: EntryContext) -> 
     if transition.uncertainty is not None:
         reports.doubts = DoubtsReported(at.time_ns, transition.uncertainty.within_seconds)
     stages.last_report_ns = at.time_ns
-
-
-def _say_reported(body: TransitionReported, at: EntryContext) -> str:
-    seen, names = body.transition.uncertainty, names_of(tuple(body.transition.classes))
-    if body.transition.why == "class name":
-        return f"Device {at.device} has samples of new classes: {names}."
-    assert seen is not None
-    classes = f" It also has folders for {names}." if body.transition.classes else ""
-    return (
-        f"Device {at.device} is less sure of new samples than before: {seen.value:.3f} over "
-        f"{seen.images} of them under model {seen.model_version}, {seen.baseline:.3f} so far."
-        f"{classes}"
-    )
 
 
 def _begin_lineage(stages: StagesState, body: Lineage, at: EntryContext) -> None:
@@ -153,14 +144,13 @@ def _move_times(stages: StagesState, body: ClockCorrected, _at: EntryContext) ->
 STAGES = LedgerTopic(
     "stages",
     kinds=(
-        Kind(StageOpened, _open, _say_opened, notify_all_of_assignment),
+        Kind(StageOpened, _open, notify_all_of_assignment),
         Kind(
             StageClosed,
             _close,
-            _say_closed,
             trouble="json_array_length(body, '$.without_samples') > 0",
         ),
-        Kind(TransitionReported, _report, _say_reported),
+        Kind(TransitionReported, _report),
     ),
     follows=(
         *(Follows(body, _begin_lineage) for body in LINEAGE_KINDS),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.core.kind import EntryContext
+from fleetledger.coordinator.core.entry import EntryContext
 from fleetledger.coordinator.core.state import State, read_entry
 from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.reader import LedgerReader

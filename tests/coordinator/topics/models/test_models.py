@@ -16,8 +16,12 @@ from fleetledger.coordinator.core.work import (
 from fleetledger.coordinator.topics.classes.commands import MergeClasses
 from fleetledger.coordinator.topics.contributions.commands import RetractContributions
 from fleetledger.coordinator.topics.models.commands import GoBack, HoldModels, PushModel
-from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, DeviceModelStatus
-from fleetledger.coordinator.topics.models.kinds import measured_by, not_solved
+from fleetledger.coordinator.topics.models.entries import (
+    DeviceEvaluated,
+    DeviceModelStatus,
+    measured_by,
+)
+from fleetledger.coordinator.topics.models.kinds import not_solved
 from fleetledger.coordinator.topics.models.state import SEEN_VERSIONS, Running
 from fleetledger.coordinator.topics.stages.commands import OpenStage
 from fleetledger.schemas.contributions import PartKey

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleetledger.coordinator.core.kind import EntryContext
+from fleetledger.coordinator.core.entry import EntryContext
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.reports.history import trouble_count, troubles
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
-from fleetledger.coordinator.topics.stages.entries import STAGES, StageClosed
+from fleetledger.coordinator.topics.stages.entries import StageClosed
 from fleetledger.schemas.reports import Transition, WaitingClasses
 from fleetledger.schemas.values import ClassName, DeviceId
 from tests.coordinator.core.harness import BACKBONE, Bench, contribution, names
@@ -54,8 +54,7 @@ def test_a_stage_closes_with_the_classes_of_which_nobody_gave_samples(tmp_path: 
     expected = tuple(n for n in names("cat", "dog", "owl") if n not in given)
     assert body.without_samples == expected
     assert "owl" in expected
-    (kind,) = (kind for kind in STAGES.kinds if kind.body is StageClosed)
-    said = kind.say(body, EntryContext(9))
+    said = body.say(EntryContext(9))
     assert said.endswith(f"No device has given samples of {', '.join(expected)}.")
     write(tmp_path, bench)
     with ledger_of(tmp_path) as ledger:
