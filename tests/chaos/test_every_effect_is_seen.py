@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.chaos.disk import EFFECTS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 ROOMS = ("coordinator", "device_agent", "transport")
 LEFT_OUT = (
     "transport/brokers/",
