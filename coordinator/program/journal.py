@@ -14,10 +14,12 @@ from fleetledger.coordinator.core.entry import EntryBody, EntryContext, NewEntry
 from fleetledger.coordinator.core.inputs import DeviceMessage, Input
 from fleetledger.coordinator.core.live import Live
 from fleetledger.coordinator.core.state import KINDS
+from fleetledger.schemas.contributions import Part
 from fleetledger.schemas.envelope import Envelope
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.log_lines import FIELDS, LogEvent, Scalar
 from fleetledger.schemas.log_setup import EventLog
+from fleetledger.schemas.message import Message
 from fleetledger.schemas.presence import Birth, Death
 from fleetledger.schemas.values import BootId, DeviceId
 from fleetledger.transport.clock import Clock
@@ -88,8 +90,10 @@ class Journal:
 
 
 def event_of(body: EntryBody, index: int, device: DeviceId | None) -> LogEvent:
-    """Return what a program is told of an entry: what is a word or a number in its body."""
+    """Return what a program is told of an entry: words and numbers of its body and its message."""
     values: dict[str, object] = dict(body)
+    for message in [value for value in values.values() if isinstance(value, Message | Part)]:
+        values = {**dict(message), **values}
     key = values.get("key")
     if body.kind.partition(".")[0] in _OF_ROUNDS:
         values["round"] = values.pop("number", None)
