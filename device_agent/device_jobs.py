@@ -74,6 +74,7 @@ from fleetledger.device_agent.work import Extracted, extract
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.detection import DetectionRules
 from fleetledger.methods.registry import descriptor, statistics_device
+from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.envelope import INLINE_LIMIT
 from fleetledger.schemas.errors import FleetledgerError
@@ -504,14 +505,18 @@ def part_computed(
     payload = made.payload
     small = len(payload) <= INLINE_LIMIT
     offer = None if small else blobs.offer(payload)
-    return inputs.PartComputed(
-        job=request.job,
+    contribution = Contribution(
+        key=request.job.key,
+        revision=request.job.revision,
+        payload_kind=descriptor(request.assignment.method).payload_kinds[0],
+        method=request.job.method,
+        lineage=request.job.lineage,
         payload=Digest.of(payload) if offer is None else offer.digest,
         payload_bytes=len(payload),
-        payload_kind=descriptor(request.assignment.method).payload_kinds[0],
-        used=extracted.used,
-        samples=made.samples,
-        unusable=extracted.unusable,
-        attached=payload if small else None,
         offer=offer,
+        samples=made.samples,
+    )
+    attached = payload if small else None
+    return inputs.PartComputed(
+        request.job, contribution, extracted.used, extracted.unusable, attached
     )

@@ -34,6 +34,7 @@ from fleetledger.methods.training import (
     LocalData,
 )
 from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.envelope import INLINE_LIMIT
 from fleetledger.schemas.models import Preprocessing, of_pictures
 from fleetledger.schemas.pip_command import pip_install
@@ -263,9 +264,17 @@ def answered(
     payload = answer.payload
     small = len(payload) <= INLINE_LIMIT
     offer = None if small else blobs.offer(payload)
-    return inputs.TrainingFinished(
-        job=job,
-        answer=RoundAnswer(
+    contribution = Contribution(
+        key=job.key,
+        revision=0,
+        payload_kind=descriptor(request.assignment.method).kind_of(job.phase),
+        method=job.method,
+        lineage=job.lineage,
+        payload=Digest.of(payload) if offer is None else offer.digest,
+        payload_bytes=len(payload),
+        offer=offer,
+        samples=answer.samples,
+        round=RoundAnswer(
             number=job.key.part,
             phase=job.phase,
             samples=sum(answer.samples.values()),
@@ -275,14 +284,13 @@ def answered(
             stored_samples=answer.stored_samples,
             observation=answer.observation,
         ),
-        payload=Digest.of(payload) if offer is None else offer.digest,
-        payload_bytes=len(payload),
-        payload_kind=descriptor(request.assignment.method).kind_of(job.phase),
-        samples=answer.samples,
+    )
+    return inputs.TrainingFinished(
+        job=job,
+        contribution=contribution,
         memory=blobs.put(answer.memory) if answer.memory is not None else None,
         unusable=unusable,
         attached=payload if small else None,
-        offer=offer,
         gradients=gradients,
     )
 

@@ -14,6 +14,7 @@ from fleetledger.device_agent.core.state import AgentRules, AgentState, DeviceId
 from fleetledger.device_agent.settings import AgentDataSettings
 from fleetledger.device_agent.store.store import AgentStore
 from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.presence import Capabilities, CoordinatorBirth, Welcome
 from fleetledger.schemas.receipts import Accepted, Receipt
 from fleetledger.schemas.values import BootId, ClassName, Digest
@@ -104,17 +105,18 @@ class _Camera:
     def _compute(self, job: Job) -> None:
         images = self._state.work.images
         payload = Digest.of(f"{job.key} {job.revision}".encode())
-        event = inputs.PartComputed(
-            job=job,
+        contribution = Contribution(
+            key=job.key,
+            revision=job.revision,
+            payload_kind="statistics",
+            method=job.method,
+            lineage=job.lineage,
             payload=payload,
             payload_bytes=7,
-            payload_kind="statistics",
-            used=frozenset(image.digest for image in images),
             samples={images[0].class_name: len(images)},
-            unusable=(),
-            attached=b"payload",
         )
-        self._give(event)
+        used = frozenset(image.digest for image in images)
+        self._give(inputs.PartComputed(job, contribution, used, attached=b"payload"))
         taken = Accepted(ledger_index=1)
         receipt = Receipt(
             about="contribution", key=job.key, revision=job.revision, payload=payload, answer=taken

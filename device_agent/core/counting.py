@@ -323,10 +323,10 @@ def part_computed(state: AgentState, event: inputs.PartComputed, now: float) -> 
         for image in state.work.images
         if image.digest in event.used
     )
-    contribution = _contribution(event)
-    if event.offer is not None:
-        decision += change(replace(state.files, here=state.files.here | {event.payload}))
-    return decision + change(part_written(contribution, images, event.attached))
+    given = event.contribution
+    if given.offer is not None:
+        decision += change(replace(state.files, here=state.files.here | {given.payload}))
+    return decision + change(part_written(given, images, event.attached))
 
 
 def part_written(
@@ -357,20 +357,6 @@ def _gave_at(state: AgentState, job: Job, now: float) -> float | None:
     assignment = state.records.assignment
     filled = assignment is not None and (len(state.work.images) >= assignment.max_samples_per_part)
     return None if filled else now
-
-
-def _contribution(event: inputs.PartComputed) -> Contribution:
-    return Contribution(
-        key=event.job.key,
-        revision=event.job.revision,
-        payload_kind=event.payload_kind,
-        method=event.job.method,
-        lineage=event.job.lineage,
-        payload=event.payload,
-        payload_bytes=event.payload_bytes,
-        offer=event.offer,
-        samples=event.samples,
-    )
 
 
 def part_empty(state: AgentState, event: inputs.PartEmpty, now: float) -> AgentDecision:

@@ -9,7 +9,7 @@ from fleetledger.device_agent.core.records import ActiveModel, Job, PendingCompa
 from fleetledger.learning.numerics.detection import ScoringHead
 from fleetledger.learning.numerics.shots import Projections
 from fleetledger.schemas.assignments import Assignment
-from fleetledger.schemas.contributions import PayloadKind
+from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.offers import Offer
@@ -150,17 +150,13 @@ class PartComputed:
     """The worker computed the part of a job and put its payload on disk, or attached it."""
 
     job: Job
-    payload: Digest
-    payload_bytes: int
-    payload_kind: PayloadKind
+    contribution: Contribution
+    """Its samples are as the payload counts them: with noise, where the method adds it."""
     used: frozenset[Digest]
     """Images that are in the payload."""
-    samples: dict[ClassName, int]
-    """Images per class, as the payload counts them: with noise, where the method adds it."""
     unusable: tuple[tuple[Digest, str], ...] = ()
     """Images that do not decode, with the reason; they are in no payload."""
     attached: bytes | None = None
-    offer: Offer | None = None
 
 
 @dataclass(frozen=True)
@@ -202,16 +198,17 @@ class TrainingFinished:
     """The worker did a phase of a round; payload and memory are on disk, or attached."""
 
     job: TrainingJob
-    answer: RoundAnswer
-    payload: Digest
-    payload_bytes: int
-    payload_kind: PayloadKind
-    samples: dict[ClassName, int]
+    contribution: Contribution
     memory: Digest | None = None
     unusable: tuple[tuple[Digest, str], ...] = ()
     attached: bytes | None = None
-    offer: Offer | None = None
     gradients: MadeGradients | None = None
+
+    @property
+    def answer(self) -> RoundAnswer:
+        """What the contribution says of the training."""
+        assert self.contribution.round is not None
+        return self.contribution.round
 
 
 @dataclass(frozen=True)

@@ -121,26 +121,14 @@ def trained(state: AgentState, event: inputs.TrainingFinished, _now: float) -> A
     decision = _job_ended(state, event.unusable)
     if not _is_asked(state, event.job):
         return decision
-    contribution = Contribution(
-        key=event.job.key,
-        revision=0,
-        payload_kind=event.payload_kind,
-        method=event.job.method,
-        lineage=event.job.lineage,
-        payload=event.payload,
-        payload_bytes=event.payload_bytes,
-        offer=event.offer,
-        samples=event.samples,
-        round=event.answer,
-    )
     files = state.files
     here = replace(files, here=files.here | _files_of(event), littered=True)
-    return decision + change(here, answer_written(contribution, event)) + gradients_written(event)
+    return decision + change(here, answer_written(event)) + gradients_written(event)
 
 
-def answer_written(body: Contribution, event: inputs.TrainingFinished) -> Durable:
+def answer_written(event: inputs.TrainingFinished) -> Durable:
     """Write message and memory of an answer to a round."""
-    answer = event.answer
+    body, answer = event.contribution, event.answer
 
     def write(draft: Draft) -> None:
         draft.answered.add(body.key.part)
@@ -156,7 +144,8 @@ def answer_written(body: Contribution, event: inputs.TrainingFinished) -> Durabl
 
 def _files_of(event: inputs.TrainingFinished) -> set[Digest]:
     """Return the files that the worker has put on the disk."""
-    files = {event.payload} if event.offer is not None else set()
+    given = event.contribution
+    files = {given.payload} if given.offer is not None else set()
     if event.memory is not None:
         files.add(event.memory)
     if event.gradients is not None and event.gradients.offer is not None:

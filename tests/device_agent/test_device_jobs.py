@@ -231,7 +231,7 @@ def test_a_part_of_groups_is_the_same_whenever_it_is_computed(workshop: Workshop
     told = settings_of(workshop, form="estimated")
     one, two = workshop.compute(told)[0], workshop.compute(told)[0]
     assert one == two
-    assert one.samples == {"dark": 2, "light": 2}
+    assert one.contribution.samples == {"dark": 2, "light": 2}
 
 
 def test_noise_is_the_same_for_a_revision_and_another_one_for_the_next(workshop: Workshop) -> None:
@@ -239,11 +239,11 @@ def test_noise_is_the_same_for_a_revision_and_another_one_for_the_next(workshop:
     one, again = workshop.compute(told)[0], workshop.compute(told)[0]
     assert one == again
     request = ComputePart(Job(part_key(), 1, "stsa", told.lineage), told, workshop.images())
-    assert workshop.jobs.answer(request)[0].payload != one.payload
+    assert workshop.jobs.answer(request)[0].contribution.payload != one.contribution.payload
     secret = workshop.home.state_folder / "secret"
     assert secret.stat().st_mode & 0o777 == 0o600
     secret.write_bytes(bytes(32))
-    assert workshop.compute(told)[0].payload != one.payload
+    assert workshop.compute(told)[0].contribution.payload != one.contribution.payload
 
 
 def test_a_class_that_pictures_vanished_from_is_held_back_with_its_last_picture(
@@ -253,7 +253,7 @@ def test_a_class_that_pictures_vanished_from_is_held_back_with_its_last_picture(
     images = workshop.images()
     (workshop.home.data_folder / images[0].path).unlink()
     (event,) = workshop.compute(told, images)
-    assert event.samples == {"light": 2}
+    assert event.contribution.samples == {"light": 2}
     assert event.used == {images[2].digest, images[3].digest}
     (workshop.home.data_folder / images[2].path).unlink()
     (event,) = workshop.compute(told, images)

@@ -82,7 +82,7 @@ def test_without_the_owners_leave_the_answer_is_the_same_and_gradients_come_once
     assert isinstance(kept, inputs.TrainingFinished)
     assert given.gradients is not None
     assert kept.gradients is None
-    assert kept.payload == given.payload
+    assert kept.contribution.payload == given.contribution.payload
     assert school.blobs.digests() - before == {kept.memory}
     allowed = school.ask(2, kept.memory)
     assert isinstance(allowed, inputs.TrainingFinished)

@@ -98,20 +98,25 @@ class Driven:
         self.scan()
 
     def train(self, payload: str = "weights", memory: str | None = None, **details: Any) -> None:
-        """End the running training with a small payload."""
+        """End the running training with a small payload; details of it or of its contribution."""
         job = self.state.training.job
         assert job is not None, "nothing is being trained"
         data = payload.encode()
-        event = inputs.TrainingFinished(
-            job=job,
-            answer=RoundAnswer(number=job.key.part, samples=3, steps=2, seconds=0.5),
+        answer = RoundAnswer(number=job.key.part, samples=3, steps=2, seconds=0.5)
+        contribution = Contribution(
+            key=job.key,
+            revision=0,
+            payload_kind=details.pop("payload_kind", "weights"),
+            method=job.method,
+            lineage=job.lineage,
             payload=making.digest(payload),
             payload_bytes=len(data),
-            payload_kind="weights",
+            offer=details.pop("offer", None),
             samples={ClassName("cat"): 3},
-            memory=making.digest(memory) if memory is not None else None,
-            attached=data,
+            round=details.pop("answer", answer),
         )
+        remembered = making.digest(memory) if memory is not None else None
+        event = inputs.TrainingFinished(job, contribution, remembered, attached=data)
         self.give(replace(event, **details))
 
     def look(self, memory: str | None = None, **seen: Any) -> None:
@@ -165,21 +170,21 @@ class Driven:
             self.give(inputs.PartEmpty(job, broken))
             return
         data = payload.encode()
-        event = inputs.PartComputed(
-            job=job,
+        counts = Counter(
+            image.class_name for image in self.state.work.images if image.digest not in bad
+        )
+        contribution = Contribution(
+            key=job.key,
+            revision=job.revision,
+            payload_kind="statistics",
+            method=job.method,
+            lineage=job.lineage,
             payload=making.digest(payload),
             payload_bytes=len(data),
-            payload_kind="statistics",
-            used=frozenset(digests - bad),
-            samples=dict(
-                Counter(
-                    image.class_name for image in self.state.work.images if image.digest not in bad
-                )
-            ),
-            unusable=broken,
-            attached=data,
+            samples=dict(counts),
         )
-        self.give(event)
+        used = frozenset(digests - bad)
+        self.give(inputs.PartComputed(job, contribution, used, broken, data))
 
     def receipt(self, receipt: Any) -> list[requests.Request]:
         return self.give(inputs.ReceiptArrived(receipt))

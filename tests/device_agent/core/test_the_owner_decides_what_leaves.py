@@ -46,17 +46,18 @@ def allow(agent: Driven, *, publish: bool) -> None:
 def compute(agent: Driven) -> None:
     job = agent.job()
     assert job is not None
-    agent.give(
-        inputs.PartComputed(
-            job=job,
-            payload=making.digest("payload"),
-            payload_bytes=7,
-            payload_kind="features",
-            used=frozenset(image.digest for image in agent.state.work.images),
-            samples={image.class_name: 1 for image in agent.state.work.images},
-            attached=b"payload",
-        )
+    contribution = Contribution(
+        key=job.key,
+        revision=job.revision,
+        payload_kind="features",
+        method=job.method,
+        lineage=job.lineage,
+        payload=making.digest("payload"),
+        payload_bytes=7,
+        samples={image.class_name: 1 for image in agent.state.work.images},
     )
+    used = frozenset(image.digest for image in agent.state.work.images)
+    agent.give(inputs.PartComputed(job, contribution, used, attached=b"payload"))
 
 
 def test_the_stage_is_told_once_that_nothing_comes_and_why(ready: Driven) -> None:

@@ -45,11 +45,11 @@ def test_scenes_of_the_stage_are_trained_on_and_counted(darkroom: Darkroom) -> N
     put_scene(darkroom.home.data_folder, "sky", blocks(3, 0))
     (event,) = train(darkroom, "green", "red")
     assert isinstance(event, inputs.TrainingFinished), event
-    assert event.answer.samples == sum(event.samples.values()) == 3
-    assert set(event.samples) <= {"green", "red"}
+    assert event.answer.samples == sum(event.contribution.samples.values()) == 3
+    assert set(event.contribution.samples) <= {"green", "red"}
     assert event.answer.loss is not None
     assert np.isfinite(event.answer.loss)
-    assert event.payload_kind == "weights"
+    assert event.contribution.payload_kind == "weights"
 
 
 @pytest.mark.torch

@@ -209,7 +209,7 @@ class Counting:
             chance = context_of(device, self._setup.form, request.job, secret)
             part = self._parts.computed(device, request, features, PartPlace(chance, self))
         if part.attached is not None:
-            self._payloads[part.payload] = part.attached
+            self._payloads[part.contribution.payload] = part.attached
         seconds = time.perf_counter() - began
         context.spent(device, seconds + source.seconds_per_image * len(rows))
         return part
@@ -224,16 +224,18 @@ class Counting:
         """Return a part as a former process made it; nothing is asked of one that was replaced."""
         held = self._context.coordinator.state.contributions.of(device).parts.get(request.job.key)
         digest = None if held is None else held.payload
-        return PartComputed(
-            job=request.job,
+        contribution = Contribution(
+            key=request.job.key,
+            revision=request.job.revision,
+            payload_kind=descriptor(request.assignment.method).payload_kinds[0],
+            method=request.job.method,
+            lineage=request.job.lineage,
             payload=digest or _NONE,
             payload_bytes=_NOT_COMPUTED_BYTES,
-            payload_kind=descriptor(request.assignment.method).payload_kinds[0],
-            used=frozenset(image.digest for image in request.images),
             samples=dict(Counter(image.class_name for image in request.images)),
-            unusable=(),
-            attached=b"",
         )
+        used = frozenset(image.digest for image in request.images)
+        return PartComputed(request.job, contribution, used, attached=b"")
 
     def _assignment_of(self, number: int) -> Assignment:
         """Return what devices were asked in a stage, of the lineage that leads."""
