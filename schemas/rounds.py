@@ -36,13 +36,13 @@ class Observation(Strict):
     """Whether the device takes this for the beginning of a new task."""
 
 
-class RoundOrder(Strict):
-    """What one round asks of a device of its cohort."""
+class RoundTerms(Strict):
+    """What one round asks for, the same of every device."""
 
     number: RoundNumber
     phase: PhaseName = TRAIN
     follows: RoundNumber | None = None
-    """The round before it whose answers this phase goes on from, where it is a later phase."""
+    """The round before it whose counted answers this phase goes on from; None for a first phase."""
     round_of_stage: int = Field(ge=1, lt=2**31)
     """Counts the rounds of the stage, for schedules."""
     rounds_of_stage: int = Field(ge=1, lt=2**31)
@@ -52,12 +52,6 @@ class RoundOrder(Strict):
     """Rows of the head in those weights."""
     class_names: Items[ClassName] = Field(min_length=1, max_length=MAX_HEAD_CLASSES)
     """Rows of the head that is trained; new ones begin as the method says, alike everywhere."""
-    class_stages: Items[Annotated[int, Field(ge=1, lt=2**31)]] = Field(
-        default=(), max_length=MAX_HEAD_CLASSES
-    )
-    """The stage that brought each of these classes."""
-    observes: bool = False
-    """Only look at the images with the fleet's model, and remember; others train."""
     aliases: PerClass[ClassName] = Field(default_factory=dict, max_length=MAX_HEAD_CLASSES)
     """Other names of these classes, under which a device may hold images."""
     extras: dict[ExtraName, Offer] = Field(default_factory=dict, max_length=16)
@@ -66,6 +60,17 @@ class RoundOrder(Strict):
     """Of everything that is drawn in the round, together with the device's name."""
     deadline_seconds: float = Field(gt=0, le=1e9)
     """Time until the round closes, from when it was opened; a later answer is recorded only."""
+
+
+class RoundOrder(RoundTerms):
+    """What one round asks of a device of its cohort."""
+
+    class_stages: Items[Annotated[int, Field(ge=1, lt=2**31)]] = Field(
+        default=(), max_length=MAX_HEAD_CLASSES
+    )
+    """The stage that brought each of `class_names`."""
+    observes: bool = False
+    """Only look at the images with the fleet's model, and remember; others train."""
 
 
 class RoundAnswer(Strict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.schemas.assignments import Assignment
-from fleetledger.schemas.rounds import RoundOrder
+from fleetledger.schemas.rounds import RoundOrder, RoundTerms
 from fleetledger.schemas.values import DeviceId
 
 _ANY_SAMPLES = 1_000_000
@@ -74,19 +74,8 @@ def _order(state: State, device: DeviceId) -> RoundOrder | None:
 
 def _order_of(state: State, asked: Round, *, observes: bool) -> RoundOrder:
     opened = asked.opened
+    terms = {name: getattr(opened, name) for name in RoundTerms.model_fields}
+    terms["aliases"] = state.classes.other_names(opened.class_names)
     return RoundOrder(
-        number=opened.number,
-        phase=opened.phase,
-        follows=opened.follows,
-        round_of_stage=opened.round_of_stage,
-        rounds_of_stage=opened.rounds_of_stage,
-        weights=opened.weights,
-        weights_class_names=opened.weights_class_names,
-        class_names=opened.class_names,
-        class_stages=state.class_stages(opened.class_names),
-        observes=observes,
-        aliases=state.classes.other_names(opened.class_names),
-        extras=opened.extras,
-        seed=opened.seed,
-        deadline_seconds=opened.deadline_seconds,
+        **terms, class_stages=state.class_stages(opened.class_names), observes=observes
     )

@@ -13,36 +13,21 @@ from fleetledger.coordinator.topics.contributions.entries import (
 )
 from fleetledger.schemas.count_words import agree, count_of
 from fleetledger.schemas.offers import Offer
-from fleetledger.schemas.rounds import TRAIN, ExtraName, PhaseName, RoundNumber
+from fleetledger.schemas.rounds import TRAIN, ExtraName, PhaseName, RoundNumber, RoundTerms
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 MAX_REFUSAL = 200
 RefusalReason = Annotated[str, Field(max_length=MAX_REFUSAL)]
 
 
-class RoundOpened(EntryBody):
-    """A cohort was asked for one phase of a stage."""
+class RoundOpened(RoundTerms, EntryBody):
+    """A cohort was asked for one phase of a stage; `aliases` are those of that moment."""
 
     kind: ClassVar[str] = "round.opened"
-    number: RoundNumber
-    phase: PhaseName = TRAIN
-    follows: RoundNumber | None = None
-    """The round of the phase before, whose counted answers are the cohort of this one; None for a
-    first phase, and for those before and after a stage's rounds."""
     stage: int
-    round_of_stage: int
-    rounds_of_stage: int
     cohort: tuple[DeviceId, ...]
     observers: tuple[DeviceId, ...] = ()
     """Devices that are asked only to look at their images; nobody waits for them."""
-    weights: Offer
-    weights_class_names: tuple[ClassName, ...]
-    class_names: tuple[ClassName, ...]
-    aliases: dict[ClassName, ClassName] = Field(default_factory=dict)
-    """Other names of these classes when it was opened: files of before may have them."""
-    extras: dict[ExtraName, Offer] = Field(default_factory=dict)
-    seed: int
-    deadline_seconds: float
 
     def say(self, at: EntryContext) -> str:
         looking = f" Only looking at images: {some(self.observers)}." if self.observers else ""
