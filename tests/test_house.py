@@ -38,8 +38,8 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(49550, 10.0, 12.5, 53, 789),
-    "device_agent": Room(21750, 10.7, 13.4, 21, 306),
+    "coordinator": Room(49500, 10.0, 12.5, 53, 789),
+    "device_agent": Room(21750, 10.7, 13.4, 21, 305),
     "export": Room(7150, 10.0, 12.9, 6, 105),
     "learning": Room(16550, 8.0, 9.6, 25, 207),
     "methods": Room(15650, 11.8, 15.3, 33, 129),
