@@ -143,7 +143,7 @@ class StateSnapshots:
             raise SnapshotError(str(error)) from error
         whole = len(line) + sum(part.bytes for part in head.parts)
         if length != whole:
-            raise SnapshotError(f"it has {length} bytes instead of {whole}")
+            raise SnapshotError(f"it has {count_of(length, 'byte')} instead of {whole}")
         return StoredState(head, path, len(line))
 
     def _check(self, head: SnapshotHead, ledger: LedgerReader) -> None:

@@ -15,6 +15,7 @@ from tests.chaos.errors import ChaosError
 from tests.chaos.report import ChaosReport
 from tests.chaos.seed_runs import read_range, run_seeds, summarise
 from tests.chaos.trials import Trials
+from tests.rooms import ROOT
 
 
 def test_a_range_names_its_first_and_last_seed() -> None:
@@ -53,9 +54,9 @@ def test_the_command_runs_seeds_and_writes_the_summary(tmp_path: Path) -> None:
         "--seeds",
         "5",
         "--summary",
-        "out.json",
+        str(tmp_path / "out.json"),
     ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "out.json").read_text())
     assert json.loads(done.stdout) == summary

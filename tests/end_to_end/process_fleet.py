@@ -39,18 +39,18 @@ WITHOUT_TORCH = """\
 import runpy
 import sys
 sys.modules["torch"] = None
-runpy.run_module("device_agent", run_name="__main__", alter_sys=True)
+runpy.run_module("fleetledger.device_agent", run_name="__main__", alter_sys=True)
 """
 SOON_BACK = """\
 import functools
 import runpy
-from fleetledger.device_agent import program
 from fleetledger.device_agent import assembly
-program.MqttSettings = functools.partial(
-    program.MqttSettings, reconnect_longest_seconds=2.0
+from fleetledger.transport import mqtt_settings
+mqtt_settings.MqttSettings = functools.partial(
+    mqtt_settings.MqttSettings, reconnect_longest_seconds=2.0
 )
 assembly.AgentRules = functools.partial(assembly.AgentRules, heartbeat_seconds=0.5)
-runpy.run_module("device_agent", run_name="__main__", alter_sys=True)
+runpy.run_module("fleetledger.device_agent", run_name="__main__", alter_sys=True)
 """
 """An agent that says every half second that it is alive: only by what it says after the
 coordinator asked can two of a name be told from one."""

@@ -35,7 +35,7 @@ LEFT = {
     "learning": 20,
     "methods": 17,
     "schemas": 26,
-    "simulator": 22,
+    "simulator": 14,
     "transport": 8,
 }
 """Texts of each room with a value before such a word: bytes, shapes and names. It only falls."""
