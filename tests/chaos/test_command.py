@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from typer.testing import CliRunner
 
 from fleetledger.schemas.exit_codes import ExitCode
 from tests.chaos.__main__ import app
+
+
+@pytest.fixture(autouse=True)
+def logs_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests read what is logged."""
+    monkeypatch.setattr(logging, "disable", lambda _level: None)
 
 
 def test_the_fleet_of_a_scenario_keeps_every_promise() -> None:
