@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger.coordinator.core.rules import AdapterRules, RolloutRules
-from fleetledger.coordinator.serving.broker import mqtt_settings
+from fleetledger.coordinator.program.broker import mqtt_settings
 from fleetledger.coordinator.settings import (
     FILE_NAME,
     CoordinatorBrokerSettings,

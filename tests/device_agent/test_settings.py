@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from fleetledger.device_agent.errors import HomeError
 from fleetledger.device_agent.home import AgentHome, NewHome, lock_home, write_home
-from fleetledger.device_agent.running import mqtt_connect
+from fleetledger.device_agent.program import mqtt_connect
 from fleetledger.device_agent.settings import AgentBrokerSettings, AgentDataSettings, AgentSettings
 from fleetledger.schemas.settings_file import SettingsError
 from fleetledger.schemas.values import DeviceId, FleetId

@@ -94,7 +94,7 @@ def test_weights_whose_stored_bytes_were_altered_are_found(kept: Desk) -> None:
     path = BlobStore(blob_folder(kept.folder)).local_path(last)
     if path is None:
         row = kept.coordinator.engine.ledger.db
-        with row.conn:
+        with row:
             row.execute("UPDATE blob SET content = x'00' WHERE digest = ?", [last])
     else:
         path.write_bytes(b"x")
