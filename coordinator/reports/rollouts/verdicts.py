@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.reports.rollouts.curves import OLD, Grown
@@ -10,7 +11,6 @@ from fleetledger.coordinator.reports.rollouts.report import VerdictTold
 from fleetledger.coordinator.reports.rollouts.sentences import deciding_finding, odds
 from fleetledger.coordinator.reports.rollouts.story import MeasuredThen, RolloutStory
 from fleetledger.coordinator.topics.rollouts.gates import GateFinding, log_words
-from fleetledger.coordinator.topics.rollouts.scope import Scope
 from fleetledger.coordinator.topics.rollouts.verdict_check import differences
 
 _OF_PAIRS = {"retention", "no_class_lost"}
@@ -66,17 +66,8 @@ def decided_by(story: RolloutStory) -> str:
 def _comes_out_again(story: RolloutStory, measured: MeasuredThen) -> bool:
     """Return whether a verdict is what its reports say, who was in the group taken as recorded."""
     body = measured.body
-    forgiven, overlooked = story.rollout.forgiven(measured.index)
-    scope = Scope(
-        group=body.group,
-        mode=body.mode,
-        members=body.members,
-        classes=story.planned.classes,
-        devices=story.planned.devices,
-        judges=story.planned.judges,
-        forgiven=forgiven,
-        overlooked=overlooked,
-    )
+    before = story.rollout.scope(body.group, body.mode, measured.index)
+    scope = replace(before, members=body.members)
     named = [story.heard[index] for index in body.entries if index in story.heard]
     return not differences(body, story.planned.plan.gates, scope, named, body.entries)
 

@@ -41,7 +41,6 @@ from fleetledger.coordinator.topics.rollouts.commands import (
 from fleetledger.coordinator.topics.rollouts.moments import retries, unreached
 from fleetledger.coordinator.topics.rollouts.opening import concerned, is_last, next_phase, offer
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
-from fleetledger.coordinator.topics.rollouts.scope import Scope
 from fleetledger.coordinator.topics.rollouts.state import BEGUN, NOT_BEGUN, OPEN, Phase, Rollout
 from fleetledger.coordinator.topics.rollouts.verdict import RolloutVerdict, judge
 
@@ -165,17 +164,7 @@ class Rollouts:
         return self._verdict(rollout, phase)
 
     def _verdict(self, rollout: Rollout, phase: Phase) -> RolloutVerdict:
-        forgiven, overlooked = rollout.forgiven()
-        scope = Scope(
-            group=phase.group,
-            mode=phase.mode,
-            members=len(rollout.members),
-            classes=rollout.planned.classes,
-            devices=rollout.planned.devices,
-            judges=rollout.planned.judges,
-            forgiven=forgiven,
-            overlooked=overlooked,
-        )
+        scope = rollout.scope(phase.group, phase.mode)
         return judge(rollout.planned.plan.gates, rollout.evidence, scope)
 
     def _failed(self, rollout: Rollout, verdict: RolloutVerdict) -> Decision:

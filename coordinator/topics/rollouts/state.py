@@ -20,7 +20,7 @@ from fleetledger.coordinator.topics.models.state import ModelsState
 from fleetledger.coordinator.topics.releases.state import Trust
 from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured, RolloutPlanned
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
-from fleetledger.coordinator.topics.rollouts.scope import GateKey
+from fleetledger.coordinator.topics.rollouts.scope import GateKey, Scope
 from fleetledger.coordinator.topics.stages.state import Reported
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.rollouts import Mode, ModelComparison
@@ -183,6 +183,20 @@ class Rollout:
         failed = (one.failed for one in pardons)
         unsure = (one.unsure for one in pardons if one.index > since)
         return frozenset[GateKey]().union(*failed), frozenset[GateKey]().union(*unsure)
+
+    def scope(self, group: int, mode: Mode, before: int = 2**63) -> Scope:
+        """Return what a verdict on a phase of a group has to know, by entries below an index."""
+        forgiven, overlooked = self.forgiven(before)
+        return Scope(
+            group=group,
+            mode=mode,
+            members=len(self.members),
+            classes=self.planned.classes,
+            devices=self.planned.devices,
+            judges=self.planned.judges,
+            forgiven=forgiven,
+            overlooked=overlooked,
+        )
 
     def turn(self, stage: RolloutStage, at: EntryContext) -> None:
         """Come to a stage."""

@@ -202,17 +202,7 @@ def _read(entry: Entry) -> EntryBody:
 def _again(
     index: int, measured: RolloutMeasured, rollout: Rollout, reports: dict[int, StoredReport]
 ) -> VerdictAgain:
-    forgiven, overlooked = rollout.forgiven()
-    scope = Scope(
-        group=measured.group,
-        mode=measured.mode,
-        members=len(rollout.members),
-        classes=rollout.planned.classes,
-        devices=rollout.planned.devices,
-        judges=rollout.planned.judges,
-        forgiven=forgiven,
-        overlooked=overlooked,
-    )
+    scope = rollout.scope(measured.group, measured.mode)
     named = [reports[one] for one in measured.entries if one in reports]
     found = [
         *_of_phase(measured, rollout),
