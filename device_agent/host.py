@@ -142,6 +142,10 @@ class ModelHost:
         """Return a file that is no model; raise `DamagedError`."""
         return self._blobs.read(digest)
 
+    def _give_back(self) -> None:
+        """Return what loading has freed."""
+        release_memory()
+
     def _session(
         self, digest: Digest, settings: SessionSettings, frozen: Digest | None = None
     ) -> InferenceSession:
@@ -154,6 +158,6 @@ class ModelHost:
             path = self._blobs.check(digest)
             check_onnx(path, self._settings.domains)
             session = InferenceSession(path, settings, frozen)
-            release_memory()
+            self._give_back()
         self._sessions[digest] = session
         return session

@@ -131,16 +131,11 @@ class AgentMail:
         self._sender.speaks = version
 
     def send(self, leaf: UpLeaf, body: Message, *, retain: bool = False) -> None:
-        """Publish a message, its commands with the agent's home, which its reader does not know.
+        """Publish a message.
 
         Raises `TransportError` as `Connection.publish` does.
         """
-        match body:
-            case Problem(text=text):
-                body = body.model_copy(update={"text": cut(with_homes(text), _LONGEST_TEXT)})
-            case ModelStatus(reason=text):
-                body = body.model_copy(update={"reason": cut(with_homes(text), _LONGEST_TEXT)})
-        topic = self._topics.up(self._device, leaf)
+        body, topic = as_sent(body), self._topics.up(self._device, leaf)
         qos = qos_of(leaf)
         self._connection.publish(
             OutgoingMessage(topic, encode(self._seal(topic, body)), qos=qos, retain=retain)
@@ -183,6 +178,16 @@ class AgentMail:
             refers_to=self._coordinator,
             topic=topic,
         )
+
+
+def as_sent(body: Message) -> Message:
+    """Return a message whose commands have the agent's home, which its reader does not know."""
+    match body:
+        case Problem(text=text):
+            return body.model_copy(update={"text": cut(with_homes(text), _LONGEST_TEXT)})
+        case ModelStatus(reason=text):
+            return body.model_copy(update={"reason": cut(with_homes(text), _LONGEST_TEXT)})
+    return body
 
 
 def make_will(

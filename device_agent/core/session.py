@@ -68,7 +68,7 @@ Nothing here reads a clock or a file: `now` is any clock in seconds that does no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
 from fleetledger.device_agent.core import (
@@ -205,11 +205,8 @@ _WHEN_DUE: tuple[Rule, ...] = (
     presence.health_due,
 )
 
-COUNTING: tuple[Rule, ...] = tuple(
-    rule
-    for rule in _WHEN_DUE
-    if rule
-    in {
+COUNTING: frozenset[Rule] = frozenset(
+    {
         scans.scan_due,
         detection.names_due,
         counting.work_due,
@@ -220,6 +217,33 @@ COUNTING: tuple[Rule, ...] = tuple(
 )
 """The rules of a device that is connected, counts, and does nothing else: those of models, rounds,
 files and the connection find nothing to do on it."""
+ACTING: frozenset[Rule] = COUNTING | {
+    presence.birth_due,
+    models.unneeded_fetch_due,
+    models.fetch_due,
+    models.install_due,
+    models.cleaning_due,
+}
+"""Those of one that connects and installs models, too, without keys and a machine to tell of."""
+MEASURING: frozenset[Rule] = frozenset({detection.measure_due})
+"""Where new images are measured."""
+TRAINED: frozenset[Rule] = frozenset({training.training_due})
+"""Where networks are trained."""
+COMPARING: frozenset[Rule] = frozenset(
+    {
+        patience.deadline_due,
+        comparison.candidate_due,
+        comparison.comparison_due,
+        settling.settling_due,
+    }
+)
+"""Where candidates go out."""
+
+
+def in_order(chosen: Set[Rule]) -> tuple[Rule, ...]:
+    """Return rules in the order in which they are asked."""
+    return tuple(rule for rule in _WHEN_DUE if rule in chosen)
+
 
 # Each function takes the input under which it is listed; one table cannot say so in types.
 _BY_INPUT: dict[type, Callable[[AgentState, Any, float], AgentDecision]] = {

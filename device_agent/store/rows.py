@@ -27,6 +27,8 @@ from fleetledger.schemas.canonical import canonical_json, parse_json
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.message import explain
 
+RowName = tuple[str, str]
+"""Field and key."""
 Row = tuple[str, str, str]
 """Field, key, value."""
 _BETWEEN = " "
@@ -43,14 +45,7 @@ class Text:
 
 def write_draft(db: Database, draft: Draft, records: AgentRecords) -> None:
     """Write what a draft changes, inside a transaction that the caller has begun."""
-    gone = [row for name in LAYERS for row in _gone(name, draft)]
-    put = [row for name in LAYERS for row in _put(name, draft)]
-    for name in draft.changed(records):
-        value = getattr(draft, name)
-        if value is None:
-            gone.append((name, ""))
-        else:
-            put.append((name, "", _FIELDS[name].value.write(value)))
+    gone, put = changed_rows(draft, records)
     _execute(db, "DELETE FROM record WHERE field = ? AND key = ?", gone)
     _execute(
         db,
@@ -61,10 +56,28 @@ def write_draft(db: Database, draft: Draft, records: AgentRecords) -> None:
     _write_beside(db, draft)
 
 
+def changed_rows(draft: Draft, records: AgentRecords) -> tuple[list[RowName], list[Row]]:
+    """Return the rows that go, and then those that come or change."""
+    gone = [row for name in LAYERS for row in _gone(name, draft)]
+    put = [row for name in LAYERS for row in _put(name, draft)]
+    for name in draft.changed(records):
+        value = getattr(draft, name)
+        if value is None:
+            gone.append((name, ""))
+        else:
+            put.append((name, "", _FIELDS[name].value.write(value)))
+    return gone, put
+
+
 def load_records(db: Database) -> AgentRecords:
     """Return what the database holds; raise `SchemaError` for what this program cannot read."""
+    return records_of(db.execute("SELECT field, key, value FROM record ORDER BY id"))
+
+
+def records_of(rows: Iterable[Row]) -> AgentRecords:
+    """Return the records of rows in their order; raise `SchemaError` for an unknown field."""
     found: dict[str, list[tuple[str, str]]] = {}
-    for name, key, value in db.execute("SELECT field, key, value FROM record ORDER BY id"):
+    for name, key, value in rows:
         found.setdefault(name, []).append((key, value))
     unknown = found.keys() - _FIELDS.keys()
     if unknown:
@@ -72,9 +85,14 @@ def load_records(db: Database) -> AgentRecords:
     return AgentRecords(**{name: _read(name, rows) for name, rows in found.items()})
 
 
+def message_name(message: OutboxKey) -> str:
+    """Return the text by which a message of the outbox is stored."""
+    return _FIELDS["outbox"].key.write(message)
+
+
 def read_attached(db: Database, message: OutboxKey) -> bytes:
     """Return the payload that lies with a message, empty where there is none."""
-    name = _FIELDS["outbox"].key.write(message)
+    name = message_name(message)
     row = db.execute("SELECT payload FROM attached WHERE letter = ?", [name]).fetchone()
     return b"" if row is None else bytes(row[0])
 
@@ -105,13 +123,12 @@ def _put(name: str, draft: Draft) -> Iterator[Row]:
 
 def _write_beside(db: Database, draft: Draft) -> None:
     """Write what is on the disk alone: payloads of messages, and dead letters."""
-    message = _FIELDS["outbox"].key
-    gone = [(message.write(key),) for key in draft.outbox.gone]
+    gone = [(message_name(key),) for key in draft.outbox.gone]
     _execute(db, "DELETE FROM attached WHERE letter = ?", gone)
     _execute(
         db,
         "INSERT INTO attached (letter, payload) VALUES (?, ?)",
-        [(message.write(key), payload) for key, payload in draft.attached.items()],
+        [(message_name(key), payload) for key, payload in draft.attached.items()],
     )
     _execute(
         db,
