@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from fleetledger.device_agent.settings import AgentSettings
 from fleetledger.schemas.tags import TagName, TagValue
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.datasets.samples import SampleSet
@@ -108,6 +109,19 @@ class HeldOut:
             assert isinstance(picture, Image.Image), "rollouts are refused with other samples"
             self._fleet.seen_by(device, picture).save(path, compress_level=_FAST)
         return path
+
+
+@dataclass(frozen=True)
+class RolloutGear:
+    """What tells devices of a rollout apart, and what they compare models on."""
+
+    fleet: RolloutFleet
+    held_out: HeldOut
+
+    def settings(self, usual: AgentSettings, device: DeviceId) -> AgentSettings:
+        """Return the settings of a device: its owner's tags, and a folder of held-out images."""
+        data = usual.data.model_copy(update={"evaluation_folder": Path(FOLDER)})
+        return usual.model_copy(update={"data": data, "tags": self.fleet.tags(device)})
 
 
 def _drawn(plan: FleetPlan, purpose: str, share: float) -> frozenset[DeviceId]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fleetledger.device_agent.memory import quick_allocation
 from fleetledger.simulator.engines.interface import Engine, Prepared, Watch
-from fleetledger.simulator.scenario.model import has_light_agents
+from fleetledger.simulator.scenario.model import agents_of
 from fleetledger.simulator.scenario.trainer import JOINT
 
 
@@ -20,13 +20,15 @@ def make_engine(prepared: Prepared, folder: Path, watch: Watch) -> Engine:
         from fleetledger.simulator.engines.mqtt.engine import MqttEngine  # noqa: PLC0415
 
         return MqttEngine(prepared, folder, watch)
-    if has_light_agents(prepared.scenario):
+    quick_allocation()
+    agents = agents_of(prepared.scenario)
+    if agents == "light":
         from fleetledger.simulator.engines.inprocess.light.engine import LightEngine  # noqa: PLC0415
 
-        quick_allocation()
         return LightEngine(prepared, folder, watch)
     from fleetledger.simulator.engines.inprocess.engine import InProcessEngine  # noqa: PLC0415
+    from fleetledger.simulator.engines.inprocess.fleet import WholeFleet  # noqa: PLC0415
+    from fleetledger.simulator.engines.inprocess.light.timed_fleet import TimedFleet  # noqa: PLC0415
 
-    quick_allocation()
-
-    return InProcessEngine(prepared, folder, watch)
+    fleet = TimedFleet if agents == "timed" else WholeFleet
+    return InProcessEngine(prepared, folder, watch, fleet)

@@ -7,7 +7,7 @@ made.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
@@ -175,16 +175,11 @@ def _check_absences(scenario: Scenario) -> None:
             raise ValueError(f"devices.absences: nobody is there in stage {stage}; let one stay")
 
 
-def asked_of_whole_agents(scenario: Scenario) -> dict[str, object]:
-    """Return what a scenario asks that light agents leave out: values by field."""
+def asked_of_time(scenario: Scenario) -> dict[str, object]:
+    """Return what a scenario asks of agents that act by themselves, in time: values by field."""
     engine, usual, rollout = scenario.engine, type(scenario.engine)(), scenario.rollout
     asked: dict[str, tuple[bool, object]] = {
-        "engine.kind": (engine.kind == "mqtt", engine.kind),
         "engine.latency_ms": (engine.latency_ms != usual.latency_ms, engine.latency_ms),
-        "engine.agents_in_memory": (
-            engine.agents_in_memory != usual.agents_in_memory,
-            engine.agents_in_memory,
-        ),
         "devices.stragglers": (scenario.devices.stragglers > 0, scenario.devices.stragglers),
         "stages.opened_by": (
             scenario.stages.opened_by != "schedule",
@@ -196,11 +191,31 @@ def asked_of_whole_agents(scenario: Scenario) -> dict[str, object]:
     return {field: value for field, (is_asked, value) in asked.items() if is_asked}
 
 
-def has_light_agents(scenario: Scenario) -> bool:
-    """Whether the fleet of a scenario is one of light agents."""
+def asked_of_programs(scenario: Scenario) -> dict[str, object]:
+    """Return what a scenario asks of the agents' programs, which light agents have not."""
+    engine, usual = scenario.engine, type(scenario.engine)()
+    asked: dict[str, object] = {}
+    if engine.kind == "mqtt":
+        asked["engine.kind"] = engine.kind
+    if engine.agents_in_memory != usual.agents_in_memory:
+        asked["engine.agents_in_memory"] = engine.agents_in_memory
+    return asked
+
+
+def agents_of(scenario: Scenario) -> Literal["full", "light", "timed"]:
+    """Return what a fleet in one process runs of a device; `timed` are light ones that act."""
+    asked = asked_of_time(scenario)
     if scenario.engine.agents == "auto":
-        return not asked_of_whole_agents(scenario)
-    return scenario.engine.agents == "light"
+        return "full" if asked or asked_of_programs(scenario) else "light"
+    return "timed" if scenario.engine.agents == "light" and asked else scenario.engine.agents
+
+
+def _beside_light(scenario: Scenario) -> dict[str, object]:
+    """Return what keeps a fleet from being one of light agents that are told what to do."""
+    if agents_of(scenario) == "light":
+        return {}
+    asked = asked_of_programs(scenario) | asked_of_time(scenario)
+    return asked or {"engine.agents": scenario.engine.agents}
 
 
 def _check_agents(scenario: Scenario) -> None:
@@ -210,10 +225,10 @@ def _check_agents(scenario: Scenario) -> None:
     _check_arithmetic(scenario.engine)
     if scenario.engine.agents != "light":
         return
-    for field, value in asked_of_whole_agents(scenario).items():
+    for field, value in asked_of_programs(scenario).items():
         raise ValueError(
-            f"{field}: {value!r} beside engine.agents 'light', which send no messages, see nothing "
-            "new by themselves, install no model and are never late; leave one of them out"
+            f"{field}: {value!r} beside engine.agents 'light', which have no programs; leave one "
+            "of them out"
         )
 
 
@@ -222,9 +237,7 @@ def _check_workers(scenario: Scenario) -> None:
     _check_cluster(engine)
     if not engine.workers and engine.kind != "ray":
         return
-    beside: dict[str, object] = {}
-    if not has_light_agents(scenario):
-        beside = asked_of_whole_agents(scenario) or {"engine.agents": engine.agents}
+    beside = _beside_light(scenario)
     if not engine.worker_gpus:
         beside |= (
             {"engine.training": engine.training} if engine.training not in (None, "loop") else {}
@@ -245,8 +258,7 @@ def _check_ensemble(scenario: Scenario) -> None:
     engine = scenario.engine
     beside: dict[str, object] = {"engine.workers": engine.workers} if engine.workers else {}
     beside |= {"engine.kind": engine.kind} if engine.kind != "inprocess" else {}
-    if not has_light_agents(scenario):
-        beside |= asked_of_whole_agents(scenario) or {"engine.agents": engine.agents}
+    beside |= _beside_light(scenario)
     for field, value in beside.items():
         raise ValueError(
             f"evaluation.ensemble: true beside {field} {value!r}; models are compared where light "
@@ -292,7 +304,7 @@ def _check_participation(scenario: Scenario) -> None:
 
 
 def check_rollout(scenario: Scenario) -> None:
-    """Check that there is a fleet of whole agents in memory that can hold pictures to compare on.
+    """Check that there is a fleet in memory that can hold pictures to compare on.
 
     Raises `ValueError` that says `field: value; way out`.
     """

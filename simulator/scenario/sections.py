@@ -340,9 +340,11 @@ class EngineSettings(Strict):
     """Whether under `mqtt` every device enrols a key of its own, and the coordinator takes in
     nothing without."""
     agents: Literal["auto", "full", "light"] = "auto"
-    """What `inprocess` runs of a device. `full`: its agent. `light`: counting and training alone:
-    the same entries, sums and models, many times faster, and without messages, so that nothing of
-    a network is simulated. `auto`: `light`, unless the scenario asks for what they leave out."""
+    """What `inprocess` runs of a device. `full`: its agent. `light`: its agent's rules without its
+    program: the same entries, sums and models, many times faster. Where a scenario asks for
+    latency, stragglers, reports, detection or a rollout, they act by themselves, by all rules;
+    elsewhere they are told to count and to train. `auto`: `light` where they are told, else
+    `full`."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks run, and where `inprocess` [computes and solves
     statistics](simulator.md#statistics-on-a-gpu); `auto` takes a GPU where there is one."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from fleetledger.device_agent.assembly import (
@@ -26,8 +26,13 @@ from fleetledger.device_agent.shell import Agent
 from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId
-from fleetledger.simulator.rollouts.held_out import FOLDER, HeldOut, RolloutFleet
-from fleetledger.simulator.virtual.device_jobs import Equipment, Resources, VirtualDeviceJobs
+from fleetledger.simulator.rollouts.held_out import FOLDER, RolloutGear
+from fleetledger.simulator.virtual.device_jobs import (
+    Equipment,
+    Resources,
+    VirtualDeviceJobs,
+    named,
+)
 from fleetledger.simulator.virtual.exchange import VirtualExchange
 from fleetledger.simulator.virtual.files import SharedFiles, SharingExchange
 from fleetledger.simulator.virtual.loop import Endpoint
@@ -46,19 +51,6 @@ from fleetledger.transport.transfer import Exchange, Party
 AHEAD_SECONDS = 2.0
 """How far a device may be ahead of the others while files come."""
 FEW_MESSAGES = 4
-
-
-@dataclass(frozen=True)
-class RolloutGear:
-    """What tells devices of a rollout apart, and what they compare models on."""
-
-    fleet: RolloutFleet
-    held_out: HeldOut
-
-    def settings(self, usual: AgentSettings, device: DeviceId) -> AgentSettings:
-        """Return the settings of a device: its owner's tags, and a folder of held-out images."""
-        data = usual.data.model_copy(update={"evaluation_folder": Path(FOLDER)})
-        return usual.model_copy(update={"data": data, "tags": self.fleet.tags(device)})
 
 
 @dataclass(frozen=True)
@@ -221,17 +213,10 @@ class VirtualDevice:
             boot=boot,
             name_installation=lambda: seeded_boot(context.seed, self.name, "installation"),
             capabilities=context.capabilities,
-            rules=self._rules(),
+            rules=named(context.rules, self.name),
             tells_status=False,
             machine=None,
         )
-
-    def _rules(self) -> AgentRules:
-        """Return the rules of all devices, with the name by which this one breaks ties."""
-        rules = self._context.rules
-        if rules.detection is None:
-            return rules
-        return replace(rules, detection=replace(rules.detection, device=self.name))
 
     def _connect(self, role: str, will: OutgoingMessage | None) -> VirtualConnection:
         return self._context.world.network.connection(f"{self.name}.{role}", will=will)

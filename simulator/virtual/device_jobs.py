@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.device_agent.comparison.comparer import Comparer
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.inputs import Input
-from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.device_agent.core.records import ImageToCount, Job
 from fleetledger.device_agent.core.requests import (
     CheckActiveModel,
     Compare,
@@ -33,6 +32,7 @@ from fleetledger.device_agent.core.requests import (
     ShadowModel,
     Train,
 )
+from fleetledger.device_agent.core.state import AgentRules
 from fleetledger.device_agent.errors import AgentError, DamagedError
 from fleetledger.device_agent.health.inferences import Inferences
 from fleetledger.device_agent.home import AgentHome
@@ -43,12 +43,14 @@ from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.device_agent.training import instruction_of
 from fleetledger.device_agent.uncertainty import doubts, head_of, projections_of
 from fleetledger.learning.errors import LearningError
+from fleetledger.methods.part import PartContext
 from fleetledger.methods.training import LocalData
 from fleetledger.schemas.models import DesiredModel
-from fleetledger.schemas.values import Digest
+from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.paths import index_of
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.features.interface import Floats, FrozenFeatures
+from fleetledger.simulator.virtual.comparisons import KnownOpinions, SharedComparer
 from fleetledger.simulator.virtual.models import SharedModels, SharingInstaller
 from fleetledger.simulator.virtual.parts import Delivery, Lister, PartMaker, PartPlace
 from fleetledger.simulator.virtual.pictures import SizedPictures
@@ -74,6 +76,15 @@ class Resources:
     minute: Callable[[], int] = lambda: 0
     """Tells the minute of the day, on every device the same."""
     parts: PartMaker = field(default_factory=PartMaker)
+    known: KnownOpinions = field(default_factory=KnownOpinions)
+    """What models said of the pictures on which devices compare them."""
+
+
+def named(rules: AgentRules, device: DeviceId) -> AgentRules:
+    """Return the rules of all devices, with the name by which one of them breaks ties."""
+    if rules.detection is None:
+        return rules
+    return replace(rules, detection=replace(rules.detection, device=device))
 
 
 @dataclass(frozen=True)
@@ -84,12 +95,16 @@ class Equipment:
     blobs: BlobFolder
     slots: ModelSlots
     installer: SharingInstaller
+    chance: Callable[[Job], PartContext]
+    """Tells the method's device side about a part."""
 
     @classmethod
     def of(cls, parts: AgentParts, models: SharedModels) -> Equipment:
         """Return what an agent has, with an installer for it."""
-        installer = SharingInstaller(models, parts.slots, parts.home.evaluation_folder)
-        return cls(parts.home, parts.blobs, parts.slots, installer)
+        home = parts.home
+        installer = SharingInstaller(models, parts.slots, home.evaluation_folder)
+        chance = partial(part_context, home.settings, state_folder=home.state_folder)
+        return cls(home, parts.blobs, parts.slots, installer, chance)
 
 
 class VirtualDeviceJobs:
@@ -168,11 +183,10 @@ class VirtualDeviceJobs:
     def _compute(self, request: ComputePart) -> Input:
         features = self._features(request.assignment.lineage, request.images)
         began = time.perf_counter()
-        home = self._at_hand.home
+        at_hand = self._at_hand
         with self.resources.stopwatch.phase("statistics"):
-            context = part_context(home.settings, request.job, home.state_folder)
-            device = home.settings.device
-            place = PartPlace(context, self._at_hand.blobs)
+            place = PartPlace(at_hand.chance(request.job), at_hand.blobs)
+            device = at_hand.home.settings.device
             part = self.resources.parts.computed(device, request, features, place)
         self.compute_seconds += time.perf_counter() - began
         return part
@@ -247,7 +261,7 @@ class VirtualDeviceJobs:
         """Compare two models by the agent's own code, in one go."""
         home, models = self._at_hand.home, self.resources.models
         with self.resources.stopwatch.phase("comparison"):
-            comparer = Comparer(home, models, None, None, lambda _: None)
+            comparer = SharedComparer(home, models, self.resources.known)
             while isinstance((answers := comparer.answer(request))[-1], inputs.ComparisonGoesOn):
                 pass
         return answers

@@ -33,6 +33,9 @@ class SharedModels(ModelHost):
             self._manifests[digest] = super().manifest(digest)
         return self._manifests[digest]
 
+    def _give_back(self) -> None:
+        """Keep what is free for the next device: to collect garbage takes longer than to load."""
+
 
 class SharingInstaller(Installer):
     """One device's installer: a model that passed on another device passes here too."""

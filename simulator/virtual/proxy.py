@@ -19,7 +19,7 @@ from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId
 from fleetledger.simulator.virtual.exchange import VirtualExchange
 from fleetledger.simulator.virtual.loop import Endpoint
-from fleetledger.simulator.virtual.world import VirtualWorld
+from fleetledger.simulator.virtual.world import VirtualWorld, World
 from fleetledger.transport.meter import Counts, Meter
 from fleetledger.transport.results import JobQueue
 from fleetledger.transport.transfer import Party
@@ -33,7 +33,7 @@ WORK_SECONDS = 1.0
 class InlineScoring(JobQueue[Input]):
     """Scoring without a thread; `wake` is called when there are results."""
 
-    def __init__(self, world: VirtualWorld, wake: Callable[[], None]) -> None:
+    def __init__(self, world: World, wake: Callable[[], None]) -> None:
         super().__init__(wake, "scoring")
         self._world = world
 

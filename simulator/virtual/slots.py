@@ -1,4 +1,4 @@
-"""A virtual device's slots: one small file, read once while the agent is awake.
+"""A simulated device's slots: in memory, or in one small file that is read while an agent is awake.
 
 A real device switches by a link, so that it holds through a power cut (`device_agent.slots`). Here
 only the program can die, and a file that is replaced in one step holds through that.
@@ -13,25 +13,24 @@ from fleetledger.device_agent.store.blobs import write_durably
 from fleetledger.schemas.message import Strict
 
 
-class _Kept(Strict):
-    """What the file says."""
+class KeptSlots(Strict):
+    """Models by slot."""
 
     active: Slot | None = None
     other: Slot | None = None
     candidate: Slot | None = None
 
 
-class QuickSlots(ModelSlots):
-    """The slots in the file at `path`; what each method promises is told by `ModelSlots`."""
+class MemorySlots(ModelSlots):
+    """The slots in memory; what each method promises is told by `ModelSlots`."""
 
-    def __init__(self, path: Path) -> None:
-        self._path_of_all = path
-        self._kept = _Kept.model_validate_json(path.read_bytes()) if path.exists() else _Kept()
+    def __init__(self, kept: KeptSlots | None = None) -> None:
+        self._kept = kept or KeptSlots()
 
-    @classmethod
-    def within(cls, state_folder: Path) -> QuickSlots:
-        """Return the slots of the device that keeps its things in a folder."""
-        return cls(state_folder / "slots.json")
+    @property
+    def kept(self) -> KeptSlots:
+        """What is in them."""
+        return self._kept
 
     def active(self) -> Slot | None:
         """Return the slot that is in use."""
@@ -60,7 +59,7 @@ class QuickSlots(ModelSlots):
         if active is not None and active.model == slot.model:
             self.change_active(slot)
         elif slot != active:
-            self._replace(_Kept(active=slot, other=self._kept.active))
+            self._replace(KeptSlots(active=slot, other=self._kept.active))
         self.forget_candidate()
 
     def change_active(self, slot: Slot) -> None:
@@ -70,9 +69,27 @@ class QuickSlots(ModelSlots):
 
     def go_back(self) -> Slot | None:
         """Make the other slot active and forget this one; return what is active then."""
-        self._replace(_Kept(active=self._kept.other, candidate=self._kept.candidate))
+        self._replace(KeptSlots(active=self._kept.other, candidate=self._kept.candidate))
         return self._kept.active
 
-    def _replace(self, kept: _Kept) -> None:
-        write_durably(self._path_of_all, kept.model_dump_json().encode("utf-8"), durable=False)
+    def _replace(self, kept: KeptSlots) -> None:
         self._kept = kept
+
+
+class QuickSlots(MemorySlots):
+    """The same in the file at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path_of_all = path
+        self._kept = (
+            KeptSlots.model_validate_json(path.read_bytes()) if path.exists() else KeptSlots()
+        )
+
+    @classmethod
+    def within(cls, state_folder: Path) -> QuickSlots:
+        """Return the slots of the device that keeps its things in a folder."""
+        return cls(state_folder / "slots.json")
+
+    def _replace(self, kept: KeptSlots) -> None:
+        write_durably(self._path_of_all, kept.model_dump_json().encode("utf-8"), durable=False)
+        super()._replace(kept)

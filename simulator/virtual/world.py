@@ -1,4 +1,4 @@
-"""A virtual world without inhabitants: its clock, its loop, its network."""
+"""Worlds without inhabitants: a clock and a loop; in a virtual one a network, too."""
 
 from __future__ import annotations
 
@@ -13,26 +13,11 @@ from fleetledger.transport.faults import Faults
 
 
 @dataclass(frozen=True)
-class VirtualWorld:
-    """What everybody in a virtual world shares."""
+class World:
+    """What everybody in a world shares."""
 
     loop: Loop
-    network: VirtualNetwork
     stopwatch: Stopwatch
-
-    @classmethod
-    def made(
-        cls,
-        seed: int,
-        latency_seconds: float,
-        *,
-        time_ns: int = BEGINNING_NS,
-        faults: Faults | None = None,
-    ) -> VirtualWorld:
-        """Return a world in which it is `time_ns` and nothing has happened."""
-        loop = Loop(VirtualClock(time_ns))
-        network = VirtualNetwork(loop, latency_seconds, seed, faults=faults)
-        return cls(loop, network, Stopwatch())
 
     @property
     def now(self) -> float:
@@ -49,3 +34,24 @@ class VirtualWorld:
                 return False
             self.loop.step()
         return True
+
+
+@dataclass(frozen=True)
+class VirtualWorld(World):
+    """World in which programs speak over a network."""
+
+    network: VirtualNetwork
+
+    @classmethod
+    def made(
+        cls,
+        seed: int,
+        latency_seconds: float,
+        *,
+        time_ns: int = BEGINNING_NS,
+        faults: Faults | None = None,
+    ) -> VirtualWorld:
+        """Return a world in which it is `time_ns` and nothing has happened."""
+        loop = Loop(VirtualClock(time_ns))
+        network = VirtualNetwork(loop, latency_seconds, seed, faults=faults)
+        return cls(loop, Stopwatch(), network)

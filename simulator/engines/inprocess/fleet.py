@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from fleetledger.device_agent.capabilities import find_capabilities
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.device_agent.store.store import make_blank_store
 from fleetledger.schemas.topics import FleetTopics
-from fleetledger.schemas.values import DeviceId
+from fleetledger.schemas.values import BootId, DeviceId
 from fleetledger.simulator.engines.inprocess.features import LineageFeatures
 from fleetledger.simulator.engines.inprocess.home import (
     FLEET,
@@ -21,13 +22,17 @@ from fleetledger.simulator.engines.inprocess.home import (
     rules_of,
     settings_of,
 )
+from fleetledger.simulator.engines.inprocess.light.timed_coordinator import TimedCoordinator
+from fleetledger.simulator.engines.inprocess.light.timed_device import TimedDevice
+from fleetledger.simulator.engines.inprocess.light.timed_proxy import TimedProxy
+from fleetledger.simulator.engines.inprocess.light.timed_world import TimedWorld
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.engines.rounds import first_lineage
 from fleetledger.simulator.errors import EngineError
-from fleetledger.simulator.rollouts.held_out import HeldOut, RolloutFleet
+from fleetledger.simulator.rollouts.held_out import HeldOut, RolloutFleet, RolloutGear
 from fleetledger.simulator.virtual.clock import VirtualClock
 from fleetledger.simulator.virtual.coordinator import VirtualCoordinator
-from fleetledger.simulator.virtual.device import RolloutGear, VirtualContext, VirtualDevice
+from fleetledger.simulator.virtual.device import VirtualContext, VirtualDevice
 from fleetledger.simulator.virtual.device_jobs import Resources
 from fleetledger.simulator.virtual.files import BlobCache, SharedFiles
 from fleetledger.simulator.virtual.models import SharedModels
@@ -45,26 +50,45 @@ from fleetledger.transport.meter import Counts
 _COMMAND_SECONDS = 60.0
 
 
-class Fleet:
-    """Everybody of one run, in `folder`; what a former process left there is gone on with."""
+class Fleet(ABC):
+    """Fleet of one run in `folder`. Resumes a run that was interrupted."""
+
+    world: TimedWorld | VirtualWorld
+    coordinator: TimedCoordinator | VirtualCoordinator
+    devices: dict[DeviceId, TimedDevice] | dict[DeviceId, VirtualDevice]
+    proxy: TimedProxy | VirtualProxy | None
 
     def __init__(self, prepared: Prepared, folder: Path) -> None:
         self._prepared = prepared
         self._folder = folder
+        self._seed = prepared.plan.seed
         home = folder / "coordinator"
-        make_home(home, prepared.scenario, prepared.plan.seed)
-        era, time_ns = last_moment(home)
-        engine, seed = prepared.scenario.engine, prepared.plan.seed
-        self.world = VirtualWorld.made(seed, engine.latency_ms / 1000, time_ns=time_ns)
-        self.coordinator = VirtualCoordinator(
-            self.world, home, seeded_boot(seed, "coordinator", era)
-        )
-        self.devices: dict[DeviceId, VirtualDevice] = {}
-        self._context = self._made_context(seed, era)
+        make_home(home, prepared.scenario, self._seed)
+        self._era, time_ns = last_moment(home)
+        self.devices = {}
+        self._populate(home, seeded_boot(self._seed, "coordinator", self._era), time_ns)
         self.coordinator.start()
         if self.coordinator.state.lineages.current is None:
             self.command(first_lineage(home, prepared))
-        self.proxy = self._made_proxy(seed, era)
+        self.proxy = None
+        if self.coordinator.state.lineages.with_proxy is not None:
+            settings = ProxyHomeSettings(fleet=FLEET, device=prepared.scenario.engine.device)
+            boot = seeded_boot(self._seed, "proxy", self._era)
+            self.proxy = self._made_proxy(folder / "proxy", settings, boot)
+
+    @abstractmethod
+    def _populate(self, home: Path, boot: BootId, time_ns: int) -> None:
+        """Make the world, its coordinator, and what devices stand on."""
+
+    @abstractmethod
+    def _made_proxy(
+        self, home: Path, settings: ProxyHomeSettings, boot: BootId
+    ) -> TimedProxy | VirtualProxy:
+        """Return a proxy that has started, for a network of a method that has one."""
+
+    @abstractmethod
+    def device(self, name: DeviceId) -> TimedDevice | VirtualDevice:
+        """Return a device of the plan, whether it is on or off."""
 
     def command(self, command: Command) -> None:
         """Have the coordinator carry out a command; raise `EngineError` if it refuses."""
@@ -85,12 +109,6 @@ class Fleet:
             self.coordinator.inbox.submit(AdmitDevice(device=name))
         for name in new[-1:]:
             self.command(AdmitDevice(device=name))
-
-    def device(self, name: DeviceId) -> VirtualDevice:
-        """Return a device of the plan, whether it is on or off."""
-        if name not in self.devices:
-            self.devices[name] = VirtualDevice(self._context, name)
-        return self.devices[name]
 
     def switch_on(self, name: DeviceId, delivered: Sequence[Delivery]) -> bool:
         """Give a device its data and switch it on; return whether it was off."""
@@ -131,58 +149,25 @@ class Fleet:
             self.proxy.close()
         self.coordinator.close()
 
-    def _made_proxy(self, seed: int, era: int) -> VirtualProxy | None:
-        """Start a proxy where the network is of a method that has one."""
-        if self.coordinator.state.lineages.with_proxy is None:
-            return None
-        boot = seeded_boot(seed, "proxy", era)
-        settings = ProxyHomeSettings(fleet=FLEET, device=self._prepared.scenario.engine.device)
-        proxy = VirtualProxy(self.world, self._folder / "proxy", settings, boot)
-        proxy.start()
-        return proxy
-
-    def _made_context(self, seed: int, era: int) -> VirtualContext:
-        scenario = self._prepared.scenario
-        cache = BlobCache(
-            self._folder / "files",
-            FleetTopics(FLEET),
-            scenario.engine.latency_ms / 1000,
-            self.coordinator.source,
-        )
-        files = self.files = SharedFiles(cache, self.world.loop)
+    def _resources(self, files: BlobFolder) -> Resources:
+        """Return what the jobs of all devices share; `files` are those of models."""
+        prepared, coordinator = self._prepared, self.coordinator
         features = LineageFeatures(
-            self._prepared.features,
-            self.coordinator.blobs,
-            lambda: self.coordinator.state.lineages.current,
+            prepared.features, coordinator.blobs, lambda: coordinator.state.lineages.current
         )
-        models = SharedModels(BlobFolder(files.folder, durable=False))
-        return VirtualContext(
-            world=self.world,
-            topics=FleetTopics(FLEET),
-            swapper=Swapper(scenario.engine.agents_in_memory),
-            files=files,
-            resources=Resources(
-                lister=Lister(self._prepared.split.train),
-                features=features,
-                models=models,
-                stopwatch=self.world.stopwatch,
-                pictures=_pictures(self._prepared),
-                trainers=TrainerPool(
-                    self.world.loop, self.world.stopwatch, TrainerPoolSettings.of(scenario.engine)
-                ),
-                minute=lambda: self.clock.time_ns() // 60_000_000_000 % (24 * 60),
+        return Resources(
+            lister=Lister(prepared.split.train),
+            features=features,
+            models=SharedModels(files),
+            stopwatch=self.stopwatch,
+            pictures=_pictures(prepared),
+            trainers=TrainerPool(
+                self.world.loop, self.stopwatch, TrainerPoolSettings.of(prepared.scenario.engine)
             ),
-            rules=rules_of(scenario),
-            capabilities=find_capabilities(),
-            seed=seed,
-            blank_store=make_blank_store(self._folder / "files" / "agent.db"),
-            agents=self._folder / "agents",
-            settings=settings_of(scenario),
-            era=era,
-            rollout=self._made_gear(),
+            minute=lambda: self.clock.time_ns() // 60_000_000_000 % (24 * 60),
         )
 
-    def _made_gear(self) -> RolloutGear | None:
+    def _rollout_gear(self) -> RolloutGear | None:
         """Draw who is what in the rollout at the end; None without one."""
         prepared, settings = self._prepared, self._prepared.scenario.rollout
         if settings is None:
@@ -190,6 +175,51 @@ class Fleet:
         fleet = RolloutFleet.drawn(settings, prepared.plan)
         pictures = HeldOut(fleet, prepared.split.test, self._folder / "files" / "held-out")
         return RolloutGear(fleet, pictures)
+
+
+class WholeFleet(Fleet):
+    """Fleet of whole agents on a virtual network."""
+
+    world: VirtualWorld
+    coordinator: VirtualCoordinator
+    devices: dict[DeviceId, VirtualDevice]
+    proxy: VirtualProxy | None
+
+    def _populate(self, home: Path, boot: BootId, time_ns: int) -> None:
+        scenario = self._prepared.scenario
+        latency = scenario.engine.latency_ms / 1000
+        self.world = VirtualWorld.made(self._seed, latency, time_ns=time_ns)
+        self.coordinator = VirtualCoordinator(self.world, home, boot)
+        cache = BlobCache(
+            self._folder / "files", FleetTopics(FLEET), latency, self.coordinator.source
+        )
+        files = self.files = SharedFiles(cache, self.world.loop)
+        self._context = VirtualContext(
+            world=self.world,
+            topics=FleetTopics(FLEET),
+            swapper=Swapper(scenario.engine.agents_in_memory),
+            files=files,
+            resources=self._resources(BlobFolder(files.folder, durable=False)),
+            rules=rules_of(scenario),
+            capabilities=find_capabilities(),
+            seed=self._seed,
+            blank_store=make_blank_store(self._folder / "files" / "agent.db"),
+            agents=self._folder / "agents",
+            settings=settings_of(scenario),
+            era=self._era,
+            rollout=self._rollout_gear(),
+        )
+
+    def device(self, name: DeviceId) -> VirtualDevice:
+        """Return a device of the plan, whether it is on or off."""
+        if name not in self.devices:
+            self.devices[name] = VirtualDevice(self._context, name)
+        return self.devices[name]
+
+    def _made_proxy(self, home: Path, settings: ProxyHomeSettings, boot: BootId) -> VirtualProxy:
+        proxy = VirtualProxy(self.world, home, settings, boot)
+        proxy.start()
+        return proxy
 
 
 def _pictures(prepared: Prepared) -> SizedPictures | SizedScenes | None:

@@ -22,7 +22,7 @@ from fleetledger.device_agent.core.requests import (
     SendOutboxMessage,
     WakeAt,
 )
-from fleetledger.device_agent.core.session import COUNTING, turn
+from fleetledger.device_agent.core.session import COUNTING, in_order, turn
 from fleetledger.device_agent.core.state import AgentRecords, AgentRules, AgentState, DeviceIdentity
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import HeldPart
@@ -32,6 +32,7 @@ from fleetledger.schemas.values import BootId
 from fleetledger.simulator.errors import EngineError
 
 Compute = Callable[[ComputePart], inputs.PartComputed]
+_RULES = in_order(COUNTING)
 
 
 @dataclass
@@ -91,7 +92,7 @@ class CountingAgent:
     ) -> Iterator[Message]:
         waiting = deque([event])
         while waiting:
-            for request in turn(self._state, waiting.popleft(), now, commit, COUNTING):
+            for request in turn(self._state, waiting.popleft(), now, commit, _RULES):
                 match request:
                     case Scan() if found is not None:
                         waiting.append(found)

@@ -13,7 +13,14 @@ from fleetledger.coordinator.core.due_times import next_due
 from fleetledger.coordinator.core.live import Live
 from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendToDevice
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.core.work import AverageRound, ExportHead, FreezeNetwork, SolveHead
+from fleetledger.coordinator.core.work import (
+    AverageRound,
+    ExportHead,
+    FreezeNetwork,
+    PackImported,
+    PrepareAdapter,
+    SolveHead,
+)
 from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.program.operator import CommandAnswer
 from fleetledger.schemas.envelope import PROXY
@@ -113,10 +120,10 @@ class LightCoordinator:
                 assert self.average is not None
                 with self._stopwatch.phase("solve"):
                     return self.average(request)
-            case SolveHead():
+            case SolveHead() | PrepareAdapter():
                 with self._stopwatch.phase("solve"):
-                    return self.maker.solve(request)
-            case ExportHead() | FreezeNetwork():
+                    return self.maker.make(request)
+            case ExportHead() | FreezeNetwork() | PackImported():
                 with self._stopwatch.phase("export"):
                     return self.maker.make(request)
             case AnswerOperator(ticket, done, text):

@@ -152,8 +152,14 @@ class LightProxy:
     """A proxy that lives in `home`, which is made if it is missing."""
 
     def __init__(
-        self, context: LightContext, home: Path, settings: ProxyHomeSettings, boot: BootId
+        self,
+        context: LightContext,
+        home: Path,
+        settings: ProxyHomeSettings,
+        boot: BootId,
+        scoring: JobQueue[Input] | None = None,
     ) -> None:
+        """`scoring` does what it computes; at once if left out."""
         # Pictures lie here that nobody else should see.
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._context = context
@@ -175,7 +181,7 @@ class LightProxy:
                 control=self._mailbox,
                 ordinary=self._files,
                 branch=self._gradients,
-                scoring=DirectScoring(context.stopwatch),
+                scoring=scoring or DirectScoring(context.stopwatch),
                 clock=context.clock.readings,
             ),
         )
@@ -184,13 +190,16 @@ class LightProxy:
 
     def give(self, device: DeviceId, body: PrototypeGradients, payload: bytes) -> None:
         """Let gradients of a device arrive, and be stored."""
+        self._arrived(device, body, payload)
+        self._work()
+
+    def _arrived(self, device: DeviceId, body: PrototypeGradients, payload: bytes) -> None:
         self._payloads[body.payload] = payload
         self._given[device, body.payload] = body
         attached = payload if body.offer is None else b""
         sender = Sender(self._context.coordinator.fleet, device, self._boot)
         envelope = sender.seal(body, sent_ms=self._context.sent_ms(), attachment=attached)
         self._mailbox.deliver(str(self._branch.up(device, "msg")), encode(envelope))
-        self._work()
 
     def told(self, body: Message) -> None:
         """Let an order arrive, or a receipt."""
