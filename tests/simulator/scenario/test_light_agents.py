@@ -8,7 +8,7 @@ import pytest
 
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.loading import parse_scenario
-from fleetledger.simulator.scenario.model import has_light_agents
+from fleetledger.simulator.scenario.model import agents_of
 
 HEAD = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nagents = "light"\n'
 
@@ -16,15 +16,11 @@ HEAD = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nagents = "light"\n
 @pytest.mark.parametrize(
     ("more", "field"),
     [
-        ("latency_ms = 5.0", "engine.latency_ms: 5.0"),
         ("agents_in_memory = 9", "engine.agents_in_memory: 9"),
         ('kind = "mqtt"', "engine.kind: 'mqtt'"),
-        ("[devices]\nstragglers = 0.1", "devices.stragglers: 0.1"),
-        ('[stages]\nopened_by = "reports"', "stages.opened_by: 'reports'"),
-        ('[detection]\nmode = "fixed-rise"', "detection.mode: 'fixed-rise'"),
     ],
 )
-def test_what_needs_messages_or_an_agent_is_refused_by_name(more: str, field: str) -> None:
+def test_what_needs_programs_is_refused_by_name(more: str, field: str) -> None:
     with pytest.raises(ScenarioError, match=f"{field} beside engine.agents 'light'"):
         parse_scenario("s", HEAD + more, Path())
 
@@ -53,6 +49,7 @@ def test_a_usual_scenario_may_have_light_agents() -> None:
     ("engine", "field"),
     [
         ('agents = "full"', "engine.agents 'full'"),
+        ('agents = "light"\nlatency_ms = 5.0', "engine.latency_ms 5.0"),
         ("latency_ms = 5.0", "engine.latency_ms 5.0"),
         ('training = "stack"', "engine.training 'stack'"),
         ('agents = "light"\ndevice = "cuda"', "engine.device 'cuda'"),
@@ -65,16 +62,23 @@ def test_workers_train_light_agents_in_a_loop_on_the_processor(engine: str, fiel
     assert parse_scenario("s", head, Path()).engine.workers == 3
 
 
+def test_agents_are_light_unless_somebody_wants_whole_ones() -> None:
+    assert agents_of(parse_scenario("s", 'title = "x"\n', Path())) == "light"
+    full = 'title = "x"\n[engine]\nagents = "full"\n'
+    assert agents_of(parse_scenario("s", full, Path())) == "full"
+
+
 @pytest.mark.parametrize(
-    ("text", "light"),
+    "text",
     [
-        ("", True),
-        ('[engine]\nagents = "full"', False),
-        ("[engine]\nlatency_ms = 5.0", False),
-        ("[devices]\nstragglers = 0.1", False),
-        ('[detection]\nmode = "baseline"', False),
-        ("[rollout]", False),
+        "latency_ms = 5.0",
+        "[devices]\nstragglers = 0.1",
+        '[stages]\nopened_by = "reports"',
+        '[detection]\nmode = "baseline"',
+        "[rollout]",
     ],
 )
-def test_agents_are_light_unless_something_asks_for_whole_ones(text: str, *, light: bool) -> None:
-    assert has_light_agents(parse_scenario("s", f'title = "x"\n{text}\n', Path())) is light
+def test_light_agents_act_in_time_where_something_asks_for_it(text: str) -> None:
+    for agents, runs in (("auto", "full"), ("light", "timed")):
+        toml = f'title = "x"\n[engine]\nagents = "{agents}"\n{text}\n'
+        assert agents_of(parse_scenario("s", toml, Path())) == runs

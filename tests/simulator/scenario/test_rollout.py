@@ -35,10 +35,6 @@ def test_groups_keep_whether_they_are_numbers_or_shares():
     ("text", "told"),
     [
         ('[rollout]\n[engine]\nkind = "mqtt"\n', r"rollout: beside engine\.kind 'mqtt'"),
-        (
-            '[rollout]\n[engine]\nagents = "light"\n[method]\nname = "rounds"\n',
-            r"rollout\.candidate\.kind: 'good' beside engine\.agents 'light'",
-        ),
         ('[rollout]\n[method]\nname = "joint"\n', r"rollout: beside method\.name 'joint'"),
         ('[rollout]\n[data]\nset = "grammar"\n', r"rollout: with the data set 'grammar'"),
         (

@@ -6,15 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.coordinator.topics.contributions.entries import ContributionWithdrawn
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.inprocess.fleet import Fleet, WholeFleet
+from fleetledger.simulator.engines.inprocess.light.timed_fleet import TimedFleet
 from fleetledger.simulator.virtual.loop import Loop
 from tests.simulator.engines.inprocess.small import (
     Quiet,
+    bodies,
     digests,
     fleet_of,
     learn_all,
 )
 
+WHOLE, LIGHT = WholeFleet, TimedFleet
 BY_DAY = [*(("exact", steps) for steps in (3, 70, 120, 200)), ("estimated", 90)]
 """At the beginning, in the midst of both stages and at the end; points between are by night."""
 
@@ -36,6 +41,7 @@ def cut_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     monkeypatch.setattr(Loop, "step", counted)
 
 
+@pytest.mark.parametrize("fleet", [WHOLE, LIGHT])
 @pytest.mark.parametrize(
     ("form", "steps"),
     [
@@ -45,13 +51,18 @@ def cut_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     ],
 )
 def test_a_run_that_was_cut_off_ends_with_the_same_digests(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, form: str, steps: int
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fleet: type[Fleet],
+    form: str,
+    steps: int,
 ) -> None:
     prepared = fleet_of(cache, form)
     undisturbed = digests(learn_all(prepared, tmp_path / "undisturbed"))
     records, cuts = [], 0
     with monkeypatch.context() as patch:
-        engine = InProcessEngine(prepared, tmp_path / "cut", Quiet())
+        engine = InProcessEngine(prepared, tmp_path / "cut", Quiet(), fleet)
         cut_after(patch, steps)
         for stage in prepared.plan.stages:
             try:
@@ -60,11 +71,13 @@ def test_a_run_that_was_cut_off_ends_with_the_same_digests(
                 cuts += 1
                 engine.close()
                 patch.undo()
-                engine = InProcessEngine(prepared, tmp_path / "cut", Quiet())
+                engine = InProcessEngine(prepared, tmp_path / "cut", Quiet(), fleet)
                 records.append(engine.learn(stage))
+    withdrawn = [body for _, body in bodies(engine) if isinstance(body, ContributionWithdrawn)]
     engine.close()
     assert cuts == 1
     assert digests(records) == undisturbed
+    assert withdrawn == []
 
 
 def test_a_stage_of_a_former_run_is_recorded_again(tmp_path: Path, cache: Path) -> None:

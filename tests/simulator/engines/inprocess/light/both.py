@@ -1,25 +1,36 @@
-"""The same fleet with full and with light agents, and what the two ledgers say."""
+"""The same fleet with whole agents and with light ones, and what their ledgers say.
+
+Light agents are told what to do where nothing asks for more; else they act by themselves. In both
+ways they leave what whole agents leave.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.ledger.entries import Entry
-from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
+from fleetledger.coordinator.topics.models.entries import DeviceModelStatus, ModelExported
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.inprocess.light.timed_fleet import TimedFleet
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.records import StageRecord
 from tests.simulator.rounds.small import Watching
 
 LIGHT = {"agents": "light"}
+TIMED = partial(InProcessEngine, fleet=TimedFleet)
+"""Makes the engine of light agents that act."""
+MEASURED_GATES = ("latency", "memory")
 OF_AGENTS = (DeviceModelStatus,)
 """What only agents that install models say."""
 _LEFT_OUT = {
@@ -30,6 +41,8 @@ _LEFT_OUT = {
     "old-model.chosen": {"answer"},
 }
 """Indices and seconds; a manifest tells both."""
+_MEASURED_OF_STAGES = ("manifest", "fleet_seconds", "seconds", "peak_memory_mib")
+_MEASURED_OF_DEVICES = ("bytes_up", "bytes_down", "compute_seconds", "answered_seconds")
 
 
 @dataclass
@@ -68,9 +81,87 @@ def learn(
 
 
 def both(what: Prepared, folder: Path) -> tuple[Learned, Learned]:
-    """Let the same fleet learn with whole agents, and with light ones."""
-    full = learn(InProcessEngine, what, folder / "full")
+    """Let the same fleet learn with whole agents and with light ones that are told what to do.
+
+    Light ones that act by themselves must leave what whole agents leave.
+    """
+    full, _ = in_time(what, folder)
     return full, learn(LightEngine, what, folder / "light")
+
+
+def in_time(what: Prepared, folder: Path) -> tuple[Learned, Learned]:
+    """Let the same fleet learn with whole agents and with light ones that act, which act alike."""
+    full = learn(InProcessEngine, what, folder / "full")
+    timed = learn(TIMED, what, folder / "timed")
+    assert told(timed.ledger) == told(full.ledger)
+    assert timed.models == full.models
+    for one, two in zip(full.records, timed.records, strict=True):
+        assert _alike(two) == _alike(one)
+    return full, timed
+
+
+def _alike(record: StageRecord) -> dict[str, Any]:
+    """Return what of a record is not measured on the way."""
+    content = record.model_dump(mode="json")
+    for name in _MEASURED_OF_STAGES:
+        content.pop(name)
+    for device in content["devices"].values():
+        for name in _MEASURED_OF_DEVICES:
+            device.pop(name)
+    for one in (*content["transitions"], *content["rounds"]):
+        for name in ("seconds", "training_seconds"):
+            one.pop(name, None)
+    content["transitions"].sort(key=repr)  # they come in the order of the clock
+    return content
+
+
+def told(ledger: Sequence[tuple[Entry, EntryBody]]) -> list[tuple[Any, ...]]:
+    """Return what entries say, without what is measured, and manifests by the model's version.
+
+    Devices speak in an order that only the clock decides: what they say between two entries of
+    others is sorted. Looks come last, for which no round waits.
+    """
+    names: dict[str, str] = {}
+    for _, body in ledger:
+        if isinstance(body, ModelExported):
+            names[body.manifest.digest] = f"manifest {body.version}"
+            names[body.manifest.list_digest] = f"blocks of manifest {body.version}"
+    said_of = re.compile("|".join(names) or "$.")
+    lines: list[tuple[Any, ...]] = []
+    group: list[tuple[Any, ...]] = []
+    looks: list[tuple[Any, ...]] = []
+    for entry, _ in ledger:
+        text = json.dumps(_unmeasured(entry), sort_keys=True)
+        text = said_of.sub(lambda found: names[found[0]], text)
+        one = (entry.kind, entry.actor, str(entry.device), text, len(entry.blobs))
+        if entry.kind == "nothing.reported" and '"entropy"' in text:
+            looks.append(one)
+        elif entry.device is not None:
+            group.append(one)
+        else:
+            lines += [*sorted(group), one]
+            group = []
+    return [*lines, *sorted(group), *sorted(looks)]
+
+
+def _unmeasured(entry: Entry) -> dict[str, Any]:
+    dropped = _LEFT_OUT.get(entry.kind, set()) - {"manifest"}
+    left = {name: value for name, value in entry.body.items() if name not in dropped}
+    if entry.kind == "model.solved":
+        left.pop("inputs", None)  # indices
+    if entry.kind == "model.compared":
+        left["comparison"] = {
+            name: value
+            for name, value in left["comparison"].items()
+            if name not in ("cost_active", "cost_candidate", "seconds")
+        }
+    if entry.kind == "transition.reported" and left["transition"].get("uncertainty"):
+        seen = left["transition"]["uncertainty"] | {"within_seconds": 0.0}  # by its pace
+        left["transition"] = left["transition"] | {"uncertainty": seen}
+    if entry.kind == "rollout.measured":
+        left.pop("entries", None)
+        left["gates"] = [gate for gate in left["gates"] if gate["gate"] not in MEASURED_GATES]
+    return left
 
 
 def said(ledger: Sequence[tuple[Entry, EntryBody]]) -> list[tuple[Any, ...]]:
