@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.core.inputs import EnrolmentProven, OperatorCommand, PayloadStored
+from fleetledger.coordinator.core.inputs import EnrolmentProven, OperatorCommand, PayloadOutcome
 from fleetledger.coordinator.core.requests import AnswerOperator
 from fleetledger.coordinator.core.rules import IntakeRules, ModelRules, StageRules
 from fleetledger.coordinator.models.backbones import prepare_backbone
@@ -161,7 +161,7 @@ def fill(home: Path, plan: Plan, lineage: BackboneImported) -> None:
     engine = LedgerEngine.open(home, load(home).rules)
     try:
         for part in range(plan.parts):
-            engine.process(PayloadStored(name, _like(one, name, part)) for name in plan.names)
+            engine.process(PayloadOutcome(name, _like(one, name, part)) for name in plan.names)
     finally:
         engine.close()
 

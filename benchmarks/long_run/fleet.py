@@ -18,7 +18,7 @@ from fleetledger.coordinator.core.inputs import (
     DeviceMessage,
     Input,
     OperatorCommand,
-    PayloadStored,
+    PayloadOutcome,
     Tick,
 )
 from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendToDevice
@@ -167,7 +167,7 @@ class Fleet:
     def _give(self, parts: Sequence[tuple[DeviceId, Contribution, bytes]]) -> None:
         self._since_backup += parts
         blobs = {body.payload: payload for _, body, payload in parts}
-        self.take([PayloadStored(name, body) for name, body, _ in parts], blobs)
+        self.take([PayloadOutcome(name, body) for name, body, _ in parts], blobs)
 
     def _part(self, name: DeviceId, images: int) -> tuple[Contribution, bytes]:
         number = self.parts[name]

@@ -11,6 +11,7 @@ The shell's part of the bargain:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from fleetledger.coordinator.core import inputs, work
 from fleetledger.coordinator.core.commands import Command
@@ -25,18 +26,22 @@ from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.state import KINDS, State
 from fleetledger.coordinator.errors import CommandError, QuestionError
 from fleetledger.coordinator.topics.clock.rules import Correcting
+from fleetledger.coordinator.topics.contributions.entries import ContributionsSetAside
 from fleetledger.coordinator.topics.contributions.rules import Intake
 from fleetledger.coordinator.topics.daily.rules import Daily
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.devices.silence import Silence
 from fleetledger.coordinator.topics.devices.twins import Twins
 from fleetledger.coordinator.topics.keys.rules import KeyRules
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported, NetworkImported
+from fleetledger.coordinator.topics.models.entries import ModelExported, ModelFailed, ModelSolved
 from fleetledger.coordinator.topics.models.kinds import not_made
 from fleetledger.coordinator.topics.models.rules import Models
 from fleetledger.coordinator.topics.models.temperature import Temperature
 from fleetledger.coordinator.topics.releases.rules import Releases, SignRelease, SignsNothing
 from fleetledger.coordinator.topics.rollouts.rules import Rollouts
 from fleetledger.coordinator.topics.rounds.adapters import Adapting
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.coordinator.topics.rounds.rules import Rounds
 from fleetledger.coordinator.topics.stages.opening import Opening
 from fleetledger.coordinator.topics.stages.rules import CanLearn, Stages
@@ -116,8 +121,8 @@ class Core:
 
     def _decide(self, happening: inputs.Input, now_ns: int) -> Decision:
         match happening:
-            case inputs.PayloadStored():  # most are this one
-                return self._stored(happening, now_ns)
+            case inputs.PayloadOutcome():  # most are this one
+                return self._payload(happening, now_ns)
             case inputs.CoordinatorConnected():
                 reminded = self.devices.remind_all() + self.rounds.proxy.order()
                 announced = ask(AnnounceCoordinator(self.state.size)) + self.silence.beat(now_ns)
@@ -132,8 +137,6 @@ class Core:
                 return self.enrolling.proven(happening, self.live.calendar(now_ns))
             case inputs.HistoryDoubted(device, text):
                 return self.devices.doubts(device, text)
-            case inputs.PayloadUnusable() | inputs.PayloadMissing():
-                return self._not_stored(happening, now_ns)
             case inputs.OperatorCommand(ticket, command, actor):
                 return made_by(actor, self._command(ticket, command, now_ns))
             case inputs.Tick():
@@ -171,42 +174,33 @@ class Core:
         except SchemaError as error:
             return self.devices.complain(PROXY, str(error), now_ns)
 
-    def _stored(self, stored: inputs.PayloadStored, now_ns: int) -> Decision:
-        if self.state.keys.of(stored.device).revoked:
+    def _payload(self, outcome: inputs.PayloadOutcome, now_ns: int) -> Decision:
+        if outcome.ended == "stored" and self.state.keys.of(outcome.device).revoked:
             return Decision()  # it was shut out while the payload was on its way
-        decision = self.intake.payload_stored(
-            stored.device, stored.contribution, now_ns, waits=stored.waits
-        )
-        if stored.contribution.round is None or not decision.entries:
+        decision = self.intake.payload(outcome, now_ns)
+        if outcome.contribution.round is None or not decision.entries:
             return decision
-        return decision + self.rounds.retention.came_late(stored.contribution)
-
-    def _not_stored(
-        self, result: inputs.PayloadUnusable | inputs.PayloadMissing, now_ns: int
-    ) -> Decision:
-        unusable = isinstance(result, inputs.PayloadUnusable)
-        answer = self.intake.payload_unusable if unusable else self.intake.payload_missing
-        return answer(result.device, result.contribution, result.reason, now_ns)
+        return decision + self.rounds.retention.came_late(outcome.contribution)
 
     def _worked(self, result: work.WorkResult) -> Decision:
         """Decide about what a worker made, or could not make."""
         match result:
-            case work.HeadSolved(solved):
-                return self.models.solved(solved)
-            case work.PartsJudged(judged):
-                return self.models.judged(judged)
-            case work.HeadExported(exported):
-                return self.models.exported(exported)
-            case work.ModelNotMade(failed):
-                return self.models.not_made(failed)
-            case work.RoundAveraged(averaged):
-                return self.rounds.averaged(averaged)
+            case ModelSolved():
+                return self.models.solved(result)
+            case ContributionsSetAside():
+                return self.models.judged(result)
+            case ModelExported():
+                return self.models.exported(result)
+            case ModelFailed():
+                return self.models.not_made(result)
+            case WeightsAveraged():
+                return self.rounds.averaged(result)
             case work.RoundNotAveraged(number, reason):
                 return self.rounds.not_averaged(number, reason)
-            case work.NetworkFrozen(backbone):
-                return self.rounds.frozen(backbone)
-            case work.AdapterPrepared(network):
-                return self.adapting.prepared(network)
+            case BackboneImported():
+                return self.rounds.frozen(result)
+            case NetworkImported():
+                return self.adapting.prepared(result)
             case work.AdapterNotPrepared(reason):
                 return self.adapting.not_prepared(reason)
 
@@ -238,19 +232,20 @@ class Core:
         match happening:
             case inputs.DeviceMessage(device, envelope) if device != PROXY:
                 return self.devices.not_recorded(device, envelope, reason, now_ns)
-            case inputs.PayloadStored(device, contribution):
-                return self.intake.payload_unusable(device, contribution, reason, now_ns)
+            case inputs.PayloadOutcome():
+                refused = replace(happening, ended="unusable", reason=reason)
+                return self.intake.payload(refused, now_ns)
             case inputs.OperatorCommand(ticket):
                 return ask(AnswerOperator(ticket, False, reason))
-            case work.HeadSolved(solved):
-                return self.models.not_made(not_made(reason, solved=solved))
-            case work.HeadExported(exported):
-                made = self.state.models.by_version[exported.version]
+            case ModelSolved():
+                return self.models.not_made(not_made(reason, solved=happening))
+            case ModelExported(version=version):
+                made = self.state.models.by_version[version]
                 learned = None if made.lineage is None else made.solved
                 return self.models.not_made(not_made(reason, solved=learned))
-            case work.RoundAveraged(averaged):
-                return self.rounds.not_averaged(averaged.number, reason)
-            case work.NetworkFrozen() | work.AdapterPrepared():
+            case WeightsAveraged(number=number):
+                return self.rounds.not_averaged(number, reason)
+            case BackboneImported() | NetworkImported():
                 return self.adapting.not_prepared(reason)
             case inputs.Tick():
                 self._passed_over[self._looking] = now_ns + _PASSED_OVER_NS

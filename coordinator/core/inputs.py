@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.entry import OPERATOR
@@ -89,31 +90,18 @@ class HistoryDoubted:
 
 
 @dataclass(frozen=True)
-class PayloadStored:
-    """A payload arrived whole, was checked by the method, and is in the blob store."""
+class PayloadOutcome:
+    """End of the intake of a payload."""
 
     device: DeviceId
     contribution: Contribution
+    ended: Literal["stored", "unusable", "missing"] = "stored"
+    """Checked by the method and in the blob store, refused by the method's check for good, or not
+    to be had in time, so that the device sends its offer again."""
+    reason: str = ""
+    """Cause of a payload that is not stored."""
     waits: bool = True
-    """Whether the device waits for a receipt; a refusal is told in any case."""
-
-
-@dataclass(frozen=True)
-class PayloadUnusable:
-    """A payload arrived and the method's check refused it; final."""
-
-    device: DeviceId
-    contribution: Contribution
-    reason: str
-
-
-@dataclass(frozen=True)
-class PayloadMissing:
-    """A payload could not be fetched in time; the device will send its offer again."""
-
-    device: DeviceId
-    contribution: Contribution
-    reason: str
+    """Whether the device waits for a receipt; a refusal is sent in any case."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +129,7 @@ Input = (
     | EnrolmentProven
     | RotationProven
     | HistoryDoubted
-    | PayloadStored
-    | PayloadUnusable
-    | PayloadMissing
+    | PayloadOutcome
     | WorkResult
     | OperatorCommand
     | Tick

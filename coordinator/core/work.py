@@ -135,60 +135,11 @@ Work = SolveHead | ExportHead | PackImported | AverageRound | FreezeNetwork | Pr
 
 
 @dataclass(frozen=True)
-class HeadSolved:
-    """A worker summed the contributions and solved a head; the weights are in the blob store."""
-
-    solved: ModelSolved
-
-
-@dataclass(frozen=True)
-class PartsJudged:
-    """A worker found parts that are not to count, or that may again; no head was solved."""
-
-    judged: ContributionsSetAside
-
-
-@dataclass(frozen=True)
-class HeadExported:
-    """A worker exported a solved head; the files are in the blob store."""
-
-    exported: ModelExported
-
-
-@dataclass(frozen=True)
-class ModelNotMade:
-    """A worker could not solve or export a model; the reason is cut where it is long."""
-
-    failed: ModelFailed
-
-
-@dataclass(frozen=True)
-class RoundAveraged:
-    """A worker averaged a round's answers; the weights are in the blob store."""
-
-    averaged: WeightsAveraged
-
-
-@dataclass(frozen=True)
 class RoundNotAveraged:
     """A worker could not average a round's answers."""
 
     number: int
     reason: str
-
-
-@dataclass(frozen=True)
-class NetworkFrozen:
-    """A worker made the frozen model of the lineage that follows; its files are in the store."""
-
-    backbone: BackboneImported
-
-
-@dataclass(frozen=True)
-class AdapterPrepared:
-    """A worker made an adapter that nobody has trained; its files are in the store."""
-
-    network: NetworkImported
 
 
 @dataclass(frozen=True)
@@ -199,14 +150,18 @@ class AdapterNotPrepared:
 
 
 WorkResult = (
-    HeadSolved
-    | PartsJudged
-    | HeadExported
-    | ModelNotMade
-    | RoundAveraged
+    ModelSolved
+    | ContributionsSetAside
+    | ModelExported
+    | ModelFailed
+    | WeightsAveraged
+    | BackboneImported
+    | NetworkImported
     | RoundNotAveraged
-    | NetworkFrozen
-    | AdapterPrepared
     | AdapterNotPrepared
 )
-"""What a worker made, or could not make."""
+"""The entry of what a worker made, whose files are in the blob store, or why nothing was made.
+
+`ContributionsSetAside` says that no head was solved; `BackboneImported` is the frozen model of the
+lineage that follows; `NetworkImported` is an adapter that nobody has trained.
+"""

@@ -115,7 +115,7 @@ class ModelMaker:
         except (FleetledgerError, LearningError) as error:
             self._sum = None
             failed = not_solved(str(error), request.ledger_size, request.class_names)
-            return Finished(work.ModelNotMade(failed))
+            return Finished(failed)
 
     def export(self, request: work.ExportHead | work.PackImported) -> Finished:
         """Return the exported model, or why there is none; an imported one has its files."""
@@ -127,7 +127,7 @@ class ModelMaker:
             with self._blobs() as blobs:
                 return self._export(request, blobs)
         except (FleetledgerError, LearningError) as error:
-            return Finished(work.ModelNotMade(not_made(str(error), solved=request.solved)))
+            return Finished(not_made(str(error), solved=request.solved))
 
     def adapt(self, request: work.PrepareAdapter) -> Finished:
         """Return an adapter on top of a solved model, or why there is none."""
@@ -147,14 +147,14 @@ class ModelMaker:
         weights = decode_head(blobs.get(request.head), shape).weights
         scale = request.logit_scale or assignment.settings.logit_scale
         network, files = adapter_of(request, weights, moments, scale)
-        return Finished(work.AdapterPrepared(network), blobs.stage(files))
+        return Finished(network, blobs.stage(files))
 
     def _pack(self, request: work.PackImported) -> Finished:
         try:
             with self._blobs() as blobs:
                 return packed(request, blobs)
         except FleetledgerError as error:
-            return Finished(work.ModelNotMade(not_made(str(error))))
+            return Finished(not_made(str(error)))
 
     def parts_of(self, request: work.SolveHead, blobs: Blobs) -> SummedParts:
         """Return the sum that a request asks for, with what it is made of."""
@@ -175,7 +175,7 @@ class ModelMaker:
         """Return what is to be set aside before a head is solved, or the head."""
         summed, judging = self.parts_of(request, blobs), request.judging
         if judging is not None and (verdict := judged(summed, judging)):
-            return Finished(work.PartsJudged(_set_aside(request, judging, verdict)))
+            return Finished(_set_aside(request, judging, verdict))
         try:
             solved, weights = self._solve(request, summed)
         except (FleetledgerError, LearningError):
@@ -183,8 +183,8 @@ class ModelMaker:
             if not parts or judging is None:
                 raise
             body = _set_aside(request, judging, Judgement(parts), Digest.of(vector))
-            return Finished(work.PartsJudged(body), blobs.stage([vector]))
-        return Finished(work.HeadSolved(solved), blobs.stage([weights]))
+            return Finished(body, blobs.stage([vector]))
+        return Finished(solved, blobs.stage([weights]))
 
     def _solve(self, request: work.SolveHead, summed: SummedParts) -> tuple[ModelSolved, bytes]:
         began = time.perf_counter()

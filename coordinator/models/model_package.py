@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.core.work import ExportHead, HeadExported, PackImported
+from fleetledger.coordinator.core.work import ExportHead, PackImported
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.models.file_offers import offer_of
 from fleetledger.coordinator.models.job_runner import Finished
@@ -38,7 +38,7 @@ def packed(request: PackImported, blobs: Blobs) -> Finished:
     exported = ModelExported(
         version=request.version, manifest=offer_of(data), files=model.offers, parity=model.parity
     )
-    return Finished(HeadExported(exported), blobs.stage([data]))
+    return Finished(exported, blobs.stage([data]))
 
 
 def imported_manifest(
@@ -84,7 +84,7 @@ def handed_over(model: ExportedModel, blobs: Blobs, variants: VariantSet | None 
         variants=offered(model.manifest, variants),
         left_out=model.left_out,
     )
-    return Finished(HeadExported(exported), blobs.stage([manifest, *model.files.values()]))
+    return Finished(exported, blobs.stage([manifest, *model.files.values()]))
 
 
 def offered(manifest: Manifest, variants: VariantSet | None) -> tuple[VariantOffer, ...]:

@@ -108,7 +108,7 @@ class NetworkMaker:
             with self._blobs() as blobs:
                 return handed_over(pack_network(request, lineage, blobs), blobs)
         except (FleetledgerError, LearningError) as error:
-            return Finished(work.ModelNotMade(not_made(str(error), solved=request.solved)))
+            return Finished(not_made(str(error), solved=request.solved))
 
     def freeze(self, request: work.FreezeNetwork) -> Finished:
         """Return the frozen model of the lineage that follows, or why there is none."""
@@ -117,7 +117,7 @@ class NetworkMaker:
                 return self._freeze(request, blobs)
         except (FleetledgerError, LearningError) as error:
             failed = not_made(str(error), weights_index=request.weights_index)
-            return Finished(work.ModelNotMade(failed))
+            return Finished(failed)
 
     def _average(
         self, request: work.AverageRound, summed: Summing | None, blobs: Blobs
@@ -155,7 +155,7 @@ class NetworkMaker:
         )
         files = {offer.digest: made.extras[name] for name, offer in extras.items()}
         small = blobs.stage_named({weights.digest: made.weights, **files})
-        return Finished(work.RoundAveraged(averaged), small)
+        return Finished(averaged, small)
 
     def _freeze(self, request: work.FreezeNetwork, blobs: Blobs) -> Finished:
         network, successor = request.lineage, request.lineage.successor
@@ -174,7 +174,7 @@ class NetworkMaker:
         body = export_body(described, arrays, network.preprocessing, base)
         backbone = import_backbone(body, network.preprocessing)
         imported, files = lineage_of(backbone, network.name, successor.method, successor.settings)
-        return Finished(work.NetworkFrozen(imported), blobs.stage(files))
+        return Finished(imported, blobs.stage(files))
 
     def _told_of(self, request: work.TakePayload) -> _Told:
         lineage, opened = request.lineage, request.round

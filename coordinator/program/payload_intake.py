@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from fleetledger.coordinator.core.inputs import PayloadMissing, PayloadStored, PayloadUnusable
+from fleetledger.coordinator.core.inputs import PayloadOutcome
 from fleetledger.coordinator.core.work import TakePayload
 from fleetledger.coordinator.errors import BlobError
 from fleetledger.coordinator.ledger.blobs import BlobStore
@@ -177,7 +177,7 @@ class PayloadIntake:
         if error is not None:
             _warn("payload.not_fetched", request, error)
             self._lacks(request, error)
-            missing = PayloadMissing(request.device, request.contribution, str(error))
+            missing = PayloadOutcome(request.device, request.contribution, "missing", str(error))
             self._job_runner.put(Finished(missing))
             return
         path = fetched.result()
@@ -191,7 +191,7 @@ class PayloadIntake:
         except FileNotFoundError:
             # Offered twice, and the other fetch of the same file was judged in between.
             reason = "was taken in by another request at the same time; offer it again"
-            return Finished(PayloadMissing(request.device, request.contribution, reason))
+            return Finished(PayloadOutcome(request.device, request.contribution, "missing", reason))
         try:
             return self._judge(request, payload, file if file.unchanged else None)
         finally:
@@ -217,7 +217,7 @@ class PayloadIntake:
         self._missing.pop(request.device, None)
         if fault:
             _warn("payload.refused", request, fault)
-            unusable = PayloadUnusable(request.device, contribution, fault)
+            unusable = PayloadOutcome(request.device, contribution, "unusable", fault)
             return Finished(unusable, json_bytes=cost)
         small = {}
         if len(payload) <= SMALL_BLOB_BYTES:
@@ -228,11 +228,11 @@ class PayloadIntake:
             except BlobError as error:  # a full disk is no fault of the payload
                 _warn("payload.not_stored", request, error)
                 self._lacks(request, error, here=True)
-                missing = PayloadMissing(request.device, contribution, str(error))
+                missing = PayloadOutcome(request.device, contribution, "missing", str(error))
                 return Finished(missing, json_bytes=cost)
         if request.round is not None:
             self._answers.add(request, payload)
-        return Finished(PayloadStored(request.device, contribution), small, cost)
+        return Finished(PayloadOutcome(request.device, contribution), small, cost)
 
     def _keep(self, digest: Digest, payload: bytes, file: _HashedFile | None) -> None:
         """Store a payload that has this digest, by moving the file that it came as."""

@@ -88,7 +88,6 @@ from fleetledger.transport.meter import Counts
 log = logging.getLogger("coordinator")
 
 GROUP_MESSAGES = 64
-_ABOUT_PAYLOADS = (inputs.PayloadStored, inputs.PayloadUnusable, inputs.PayloadMissing)
 TICK_SECONDS = 0.2
 BIRTHS_PER_SECOND = 500
 """Births that devices are asked to send at most; one takes less than a millisecond."""
@@ -340,7 +339,7 @@ class Shell:
             group.happenings.append(finished.happening)
             self._traffic.worked(finished.happening)
             group.small_blobs.update(finished.small_blobs)
-            if isinstance(finished.happening, _ABOUT_PAYLOADS):
+            if isinstance(finished.happening, inputs.PayloadOutcome):
                 self._reader.charge_json(finished.happening.device, finished.json_bytes)
         group.happenings.extend(self._commands())
         group.happenings.extend(self._tick())

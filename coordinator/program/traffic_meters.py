@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.requests import SendToDevice
-from fleetledger.coordinator.core.work import HeadSolved, TakePayload
+from fleetledger.coordinator.core.work import TakePayload
 from fleetledger.coordinator.live.meters import (
     COMMIT_SECONDS,
     CONTRIBUTIONS,
@@ -16,6 +16,7 @@ from fleetledger.coordinator.live.meters import (
     TRAFFIC_BYTES,
     Meters,
 )
+from fleetledger.coordinator.topics.models.entries import ModelSolved
 from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.schemas.catalogue import CATALOGUE
 from fleetledger.schemas.contributions import PartKey
@@ -71,8 +72,8 @@ class TrafficMeters:
 
     def worked(self, happening: inputs.Input) -> None:
         """Note how long a worker took."""
-        if isinstance(happening, HeadSolved):
-            self.meters.observe(SOLVE_SECONDS, happening.solved.seconds)
+        if isinstance(happening, ModelSolved):
+            self.meters.observe(SOLVE_SECONDS, happening.seconds)
 
     def took(self, taken: TakePayload, since: float) -> None:
         """Note when a contribution came, for when its receipt is sent."""

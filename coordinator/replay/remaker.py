@@ -7,12 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from fleetledger.coordinator.core.work import (
-    HeadSolved,
-    ModelNotMade,
-    RoundAveraged,
-    RoundNotAveraged,
-)
+from fleetledger.coordinator.core.work import RoundNotAveraged
 from fleetledger.coordinator.errors import BlobError, BlobPrunedError
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.ledger.reader import LedgerReader
@@ -32,6 +27,8 @@ from fleetledger.coordinator.replay.recipes import (
 )
 from fleetledger.coordinator.replay.set_aside import judged_again, proven
 from fleetledger.coordinator.reports.reports import ReplayState
+from fleetledger.coordinator.topics.models.entries import ModelFailed, ModelSolved
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.registry import training_coordinator
 from fleetledger.methods.solved_heads import decode_head
@@ -149,11 +146,10 @@ class Remaking:
             yield offer.digest, f"{name} of round {opened.number}"
 
     def _solved(self, recipe: SolvedRecipe, finished: Finished) -> tuple[ReplayState, str]:
-        happened, recorded = finished.happening, recipe.recorded
-        if isinstance(happened, ModelNotMade):
-            return "differs", f"could not be made: {happened.failed.reason}"
-        assert isinstance(happened, HeadSolved)
-        made = happened.solved
+        made, recorded = finished.happening, recipe.recorded
+        if isinstance(made, ModelFailed):
+            return "differs", f"could not be made: {made.reason}"
+        assert isinstance(made, ModelSolved)
         faults = [
             comparison.unlike("aggregate", recorded.aggregate, made.aggregate),
             comparison.unlike("rows", recorded.class_names, made.class_names),
@@ -169,11 +165,10 @@ class Remaking:
         return self._compared(pair, finished, lambda data: decode_head(data, shape).tensors)
 
     def _averaged(self, recipe: AveragedRecipe, finished: Finished) -> tuple[ReplayState, str]:
-        happened, recorded = finished.happening, recipe.recorded
-        if isinstance(happened, RoundNotAveraged):
-            return "differs", f"could not be made: {happened.reason}"
-        assert isinstance(happened, RoundAveraged)
-        made = happened.averaged
+        made, recorded = finished.happening, recipe.recorded
+        if isinstance(made, RoundNotAveraged):
+            return "differs", f"could not be made: {made.reason}"
+        assert isinstance(made, WeightsAveraged)
         faults = [
             comparison.unlike("aggregate", recorded.aggregate, made.aggregate),
             comparison.unlike("samples", recorded.samples, made.samples),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from fleetledger.coordinator.core.work import HeadExported
 from fleetledger.coordinator.models.job_runner import Finished, Job
+from fleetledger.coordinator.topics.models.entries import ModelExported
 from fleetledger.schemas.problems import OpenProblem
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
 
@@ -32,7 +32,7 @@ class InlineJobRunner:
         """Run a job about a model now."""
         began = time.perf_counter()
         finished = job()
-        exported = any(isinstance(item.happening, HeadExported) for item in finished)
+        exported = any(isinstance(item.happening, ModelExported) for item in finished)
         self._stopwatch.spent("export" if exported else "solve", time.perf_counter() - began)
         self.put(*finished)
 

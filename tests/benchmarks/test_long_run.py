@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.long_run.fleet import HOUR, Fleet
 from benchmarks.long_run.run import live
-from fleetledger.coordinator.core.work import HeadSolved, SolveHead
+from fleetledger.coordinator.core.work import SolveHead
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.models import kept_sums
 from fleetledger.coordinator.models.model_maker import ModelMaker
@@ -83,8 +83,8 @@ def aggregate_of_all(fleet: Fleet) -> object:
         resolution=state.classes.resolution(),
     )
     made = ModelMaker(local.home, local.store).solve(request).happening
-    assert isinstance(made, HeadSolved)
-    return made.solved.aggregate
+    assert isinstance(made, ModelSolved)
+    return made.aggregate
 
 
 @pytest.mark.parametrize("spoiled", ["signature", "sum", "key"])

@@ -19,8 +19,6 @@ from fleetledger.coordinator.core.state_fold import fold
 from fleetledger.coordinator.core.work import (
     AverageInput,
     AverageRound,
-    HeadSolved,
-    RoundAveraged,
     SolveHead,
 )
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
@@ -30,6 +28,7 @@ from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.models.model_maker import ModelMaker
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reports.rollouts.story import RolloutStory
+from fleetledger.coordinator.topics.models.entries import ModelSolved
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.device_agent.keys import KeyRing
 from fleetledger.device_agent.slots import ModelSlots
@@ -329,10 +328,10 @@ def _model_can_be_made_again(run: ChaosRun) -> Iterator[str]:
         resolution=state.classes.resolution(),
     )
     again = ModelMaker(home, BlobStore(blob_folder(home))).solve(request).happening
-    if not isinstance(again, HeadSolved):
+    if not isinstance(again, ModelSolved):
         yield str(again)
-    elif (again.solved.aggregate, again.solved.head) != (solved.aggregate, solved.head):
-        yield f"aggregate {again.solved.aggregate}, head {again.solved.head} from the payloads"
+    elif (again.aggregate, again.head) != (solved.aggregate, solved.head):
+        yield f"aggregate {again.aggregate}, head {again.head} from the payloads"
 
 
 def _rollouts_end_alike(run: ChaosRun) -> Iterator[str]:
@@ -384,10 +383,10 @@ def _means_can_be_made_again(run: ChaosRun) -> Iterator[str]:
             body = read_entry(entry.kind, entry.body)
             if isinstance(body, WeightsAveraged):
                 again = networks.average(_average_of(state, body)).happening
-                if not isinstance(again, RoundAveraged):
+                if not isinstance(again, WeightsAveraged):
                     yield str(again)
-                elif again.averaged.weights != body.weights:
-                    yield f"round {body.number}: {again.averaged.weights} from the answers"
+                elif again.weights != body.weights:
+                    yield f"round {body.number}: {again.weights} from the answers"
             state.apply(body, entry.device, entry.time_ns)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleetledger.coordinator.core.work import AverageInput, AverageRound, RoundAveraged
+from fleetledger.coordinator.core.work import AverageInput, AverageRound
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.models.network_maker import NetworkMaker
@@ -199,8 +199,8 @@ def test_what_the_coordinator_made_of_each_phase_can_be_made_again(fleet: DcidFl
         assert opened is not None
         inputs = tuple(recorded(fleet, index) for index in body.inputs)
         happened = maker.average(AverageRound(network, opened, inputs)).happening
-        assert isinstance(happened, RoundAveraged), happened
-        assert happened.averaged.model_copy(update={"seconds": body.seconds}) == body
+        assert isinstance(happened, WeightsAveraged), happened
+        assert happened.model_copy(update={"seconds": body.seconds}) == body
     distilled = [body for body in made if body.phase == "distil"]
     assert all("DAD on" in " ".join(body.remarks) for body in distilled)
     assert len({body.weights.digest for body in distilled}) == len(distilled)

@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 from fleetledger.coordinator.core.decision import Decision, ask, record, record_for
 from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.inputs import PayloadOutcome
 from fleetledger.coordinator.core.live import NOTHING_PENDING, Live
 from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.core.requests import SendToDevice, TellOperator
@@ -90,15 +91,23 @@ class Intake:
         )
         return ask(TakePayload(device, body, attachment, self._state.lineages.current, opened))
 
-    def payload_stored(
-        self, device: DeviceId, body: Contribution, now_ns: int, *, waits: bool = True
-    ) -> Decision:
-        """Write the entry of a checked and stored payload, if the rules still allow it.
+    def payload(self, outcome: PayloadOutcome, now_ns: int) -> Decision:
+        """Write the entry of a stored payload, if the rules still allow it, or refuse it.
 
-        A device that does not wait gets no receipt, unless it is refused.
+        The device sends again what could not be fetched. One that does not wait gets no receipt,
+        unless it is refused.
         """
-        self._arrived(device, body)
-        answer = self._judge(device, body)
+        device, body = outcome.device, outcome.contribution
+        live = self._live.device(device)
+        live.pending = (live.pending - {(body.key, body.revision)}) or NOTHING_PENDING
+        answer: Answer | None
+        match outcome.ended:
+            case "stored":
+                answer = self._judge(device, body)
+            case "unusable":
+                answer = Refused(reason=outcome.reason[:500])
+            case "missing":
+                answer = self._later(outcome.reason)
         if answer is not None:
             return self._answer(device, body, answer, now_ns)
         entry = entries.ContributionAccepted(
@@ -108,28 +117,10 @@ class Intake:
             installation=self._state.devices.admitted[device].installation,
         )
         taken = record_for(device, entry)
-        if not waits:
+        if not outcome.waits:
             return taken
         accepted = Accepted(ledger_index=self._state.size)
         return taken + self._answer(device, body, accepted, now_ns)
-
-    def _arrived(self, device: DeviceId, body: Contribution) -> None:
-        live = self._live.device(device)
-        live.pending = (live.pending - {(body.key, body.revision)}) or NOTHING_PENDING
-
-    def payload_unusable(
-        self, device: DeviceId, body: Contribution, reason: str, now_ns: int
-    ) -> Decision:
-        """Refuse a payload that the method's check found wrong; final."""
-        self._arrived(device, body)
-        return self._answer(device, body, Refused(reason=reason[:500]), now_ns)
-
-    def payload_missing(
-        self, device: DeviceId, body: Contribution, reason: str, now_ns: int
-    ) -> Decision:
-        """Ask the device to send again what could not be fetched."""
-        self._arrived(device, body)
-        return self._answer(device, body, self._later(reason), now_ns)
 
     def withdrawal(self, device: DeviceId, body: Withdrawal, now_ns: int) -> Decision:
         """Take a part of a device out of the sum."""

@@ -14,12 +14,9 @@ from fleetledger.coordinator.core.rules import (
     StageRules,
 )
 from fleetledger.coordinator.core.work import (
-    AdapterPrepared,
     AverageRound,
     ExportHead,
-    HeadExported,
     PrepareAdapter,
-    RoundAveraged,
     SolveHead,
 )
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
@@ -101,7 +98,7 @@ class AdapterBench(Bench):
                 "adapts": request.adapts,
             }
         )
-        return [*self.handle(AdapterPrepared(self.network)), *self.wait(1)]
+        return [*self.handle(self.network), *self.wait(1)]
 
     def train(self) -> None:
         """Let everybody who is asked answer the open round, and have it averaged."""
@@ -112,7 +109,7 @@ class AdapterBench(Bench):
             key = PartKey(stage=stage, part=number)
             text = f"{device} {number}"
             self.give(device, update_of(number, text, lineage=self.network.digest, key=key))
-        self.handle(RoundAveraged(averaged(self.asked(AverageRound))))
+        self.handle(averaged(self.asked(AverageRound)))
 
     def train_adapter(self) -> ExportHead:
         """Go through both rounds; return the export that is asked for."""
@@ -126,7 +123,7 @@ class AdapterBench(Bench):
     def adapt(self) -> int:
         """Make a version of an adapter; return which."""
         version = self.train_adapter().solved.version
-        self.handle(HeadExported(exported(version)))
+        self.handle(exported(version))
         self.wait(1)
         return version
 

@@ -12,8 +12,6 @@ from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendT
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.work import (
     ExportHead,
-    HeadExported,
-    HeadSolved,
     SolveHead,
     TakePayload,
 )
@@ -159,7 +157,7 @@ class Bench:
         requests = self.message(device, body, attachment=b"")
         taken = [r for r in requests if isinstance(r, TakePayload)]
         if taken:
-            requests = self.handle(inputs.PayloadStored(DeviceId(device), taken[0].contribution))
+            requests = self.handle(inputs.PayloadOutcome(DeviceId(device), taken[0].contribution))
         return receipt(requests)
 
     def wait(self, seconds: float) -> list[Request]:
@@ -168,10 +166,10 @@ class Bench:
 
     def make_model(self, request: SolveHead) -> list[Request]:
         """Answer a request for a model as a worker would, up to the export."""
-        self.handle(HeadSolved(solved(request, self.core.state.contributions.sum.parts)))
+        self.handle(solved(request, self.core.state.contributions.sum.parts))
         requests = self.wait(0)
         export = next(r for r in requests if isinstance(r, ExportHead))
-        return self.handle(HeadExported(exported(export.solved.version)))
+        return self.handle(exported(export.solved.version))
 
 
 def solved(request: SolveHead, contributions: int = 0) -> ModelSolved:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.core.requests import Request
-from fleetledger.coordinator.core.work import AverageRound, RoundAveraged
+from fleetledger.coordinator.core.work import AverageRound
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened
 from fleetledger.schemas.receipts import Receipt
 from fleetledger.schemas.rounds import RoundAnswer
@@ -53,7 +53,7 @@ class PhaseBench(RoundBench):
                 "extras": {**opened.extras, "ensemble": offer(f"ensemble {opened.number}")},
             }
         )
-        return self.handle(RoundAveraged(body))
+        return self.handle(body)
 
     def finish_phase(self, *devices: str) -> list[Request]:
         """Let devices answer, and a worker combine what they say; return what is asked then."""

@@ -10,7 +10,6 @@ from fleetledger.coordinator.core.rules import RoundRules, Rules, StageRules
 from fleetledger.coordinator.core.work import (
     AverageRound,
     FreezeNetwork,
-    RoundAveraged,
     TakePayload,
 )
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
@@ -94,7 +93,7 @@ class RoundBench(Bench):
         requests = self.message(device, update_of(number, text or device, **changes))
         taken = [r for r in requests if isinstance(r, TakePayload)]
         if taken:
-            requests = self.handle(inputs.PayloadStored(DeviceId(device), taken[0].contribution))
+            requests = self.handle(inputs.PayloadOutcome(DeviceId(device), taken[0].contribution))
         return receipt(requests)
 
     def decline(self, device: str, number: int = 1, reason: str = "") -> Receipt:
@@ -108,7 +107,7 @@ class RoundBench(Bench):
 
     def average(self, request: AverageRound) -> list[Request]:
         """Answer as a worker would."""
-        return self.handle(RoundAveraged(averaged(request)))
+        return self.handle(averaged(request))
 
     def whole_round(self, number: int) -> AverageRound:
         """Let everybody answer; return what is to be averaged."""

@@ -31,7 +31,6 @@ from fleetledger.coordinator.core.rules import (
     StageRules,
 )
 from fleetledger.coordinator.core.state import ENTRY_KINDS
-from fleetledger.coordinator.core.work import ModelNotMade
 from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
@@ -323,7 +322,7 @@ def models(story: Story) -> None:
     coordinator.command(SignModel(action=action, signed=signed))
     state = coordinator.engine.core.state
     failed = not_solved("the disk is full", state.size, state.contributions.learned_names())
-    coordinator.engine.process([ModelNotMade(failed)])
+    coordinator.engine.process([failed])
 
 
 def twins(story: Story) -> None:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger.coordinator.cli import models
-from fleetledger.coordinator.core.work import FreezeNetwork, ModelNotMade
+from fleetledger.coordinator.core.work import FreezeNetwork
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
@@ -20,6 +20,7 @@ from fleetledger.coordinator.models.joined import joined_model
 from fleetledger.coordinator.models.network_maker import NetworkMaker
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.topics.lineages.entries import Successor
+from fleetledger.coordinator.topics.models.entries import ModelFailed
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
 from fleetledger.export.runtime import LoadedModel
@@ -148,8 +149,8 @@ def test_it_cannot_freeze_for_a_method_of_whole_pictures(desk: PixelDesk) -> Non
     freezing = network.model_copy(update={"successor": Successor(method="stsa", settings={})})
     maker = NetworkMaker(desk.folder, BlobStore(blob_folder(desk.folder)))
     happened = maker.freeze(FreezeNetwork(freezing, averaged[-1], 0)).happening
-    assert isinstance(happened, ModelNotMade)
-    assert "'small_dense' gives every pixel a class and is no backbone" in happened.failed.reason
+    assert isinstance(happened, ModelFailed)
+    assert "'small_dense' gives every pixel a class and is no backbone" in happened.reason
 
 
 def test_the_ledger_and_its_blobs_fit(desk: PixelDesk) -> None:

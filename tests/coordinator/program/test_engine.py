@@ -74,7 +74,7 @@ def test_a_restarted_coordinator_has_the_state_that_it_had(tmp_path: Path) -> No
     engine.process(
         [
             inputs.DeviceMessage(DEVICE, envelope(body)),
-            inputs.PayloadStored(DEVICE, body),
+            inputs.PayloadOutcome(DEVICE, body),
         ],
         {Digest.of(b"a"): b"a"},
     )
@@ -157,7 +157,7 @@ def test_a_payload_on_its_way_when_a_commit_fails_is_counted_once_it_succeeds(
     engine.process([inputs.DeviceMessage(DEVICE, envelope(contribution("a")))])
     engine.ledger.db.execute("PRAGMA query_only = ON")
     with pytest.raises(LedgerWriteError):
-        engine.process([inputs.PayloadStored(DEVICE, contribution("a"))])
+        engine.process([inputs.PayloadOutcome(DEVICE, contribution("a"))])
     engine.ledger.db.execute("PRAGMA query_only = OFF")
     assert any(isinstance(request, SendToDevice) for request in engine.commit())
     requests = engine.process([inputs.DeviceMessage(DEVICE, envelope(contribution("a")))])

@@ -11,7 +11,7 @@ from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendToDevice
 from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
-from fleetledger.coordinator.core.work import HeadSolved, SolveHead
+from fleetledger.coordinator.core.work import SolveHead
 from fleetledger.coordinator.errors import EntryError
 from fleetledger.coordinator.ledger import entries
 from fleetledger.coordinator.ledger.entries import EntryDraft, settled
@@ -53,7 +53,7 @@ def engine(tmp_path: Path) -> LedgerEngine:
     told(made, ImportBackbone(backbone=BACKBONE))
     told(made, OpenStage(class_names=names("cat")))
     body = contribution("a", samples={"cat": 3})
-    made.process([inputs.PayloadStored(DEVICE, body)], {Digest.of(b"a"): b"a"})
+    made.process([inputs.PayloadOutcome(DEVICE, body)], {Digest.of(b"a"): b"a"})
     return made
 
 
@@ -101,7 +101,7 @@ def test_a_model_whose_entry_is_too_large_is_one_that_could_not_be_made(
     body = solved(request, 1).model_copy(update={"remarks": ("word " * 900,)})
     made = body.model_dump(mode="json")
     limit(monkeypatch, size_of(made) - over)
-    engine.process([HeadSolved(body)])
+    engine.process([body])
     assert kinds(engine)[-1] == ("model.failed" if over else "model.solved")
     if over:
         assert "bytes are too many" in engine.ledger.entry(engine.ledger.size - 1).body["reason"]

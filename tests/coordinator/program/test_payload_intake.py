@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleetledger.coordinator.core.inputs import PayloadMissing, PayloadStored, PayloadUnusable
+from fleetledger.coordinator.core.inputs import PayloadOutcome
 from fleetledger.coordinator.core.work import TakePayload
 from fleetledger.coordinator.ledger import folder_store
 from fleetledger.coordinator.ledger.blobs import BlobStore
@@ -26,6 +26,11 @@ from tests.coordinator.core.harness import BACKBONE, contribution
 
 PAYLOAD = b"statistics " * 10_000
 DEVICE = DeviceId("dev-1")
+
+
+def outcome_of(finished: Finished) -> PayloadOutcome:
+    assert isinstance(finished.happening, PayloadOutcome)
+    return finished.happening
 
 
 class HandDrivenFetcher:
@@ -117,8 +122,8 @@ def test_a_payload_offered_twice_at_once_is_taken_in_once(
     intake.submit([offer])
     intake.submit([offer])
     fetcher.arrive()
-    happenings = [finished.happening for finished in results_of(job_runner, 2)]
-    assert {type(happening) for happening in happenings} == {PayloadStored, PayloadMissing}
+    happenings = [outcome_of(finished) for finished in results_of(job_runner, 2)]
+    assert {happening.ended for happening in happenings} == {"stored", "missing"}
     assert store.get(offer.contribution.payload) == PAYLOAD
     assert list((tmp_path / "incoming").iterdir()) == []
 
@@ -135,8 +140,8 @@ def test_a_payload_that_the_disk_does_not_take_is_asked_for_again(
     intake.submit([offer])
     fetcher.arrive()
     (finished,) = results_of(job_runner, 1)
-    assert isinstance(finished.happening, PayloadMissing)
-    assert "cannot be written" in finished.happening.reason
+    assert outcome_of(finished).ended == "missing"
+    assert "cannot be written" in outcome_of(finished).reason
     (problem,) = intake.problems()
     assert problem.hinders
     assert "cannot be written" in problem.text
@@ -181,7 +186,7 @@ def test_a_fetched_payload_is_moved_into_the_store_and_not_written_again(
     )
     intake = PayloadIntake(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
     file = fetched(intake, fetcher, offer).stat().st_ino
-    assert isinstance(job_runner.work().happening, PayloadStored)
+    assert outcome_of(job_runner.work()).ended == "stored"
     held = store.local_path(offer.contribution.payload)
     assert held is not None
     assert held.stat().st_ino == file
@@ -200,8 +205,8 @@ def test_a_fetched_file_that_is_damaged_before_it_is_judged_is_refused(
     intake = PayloadIntake(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
     file = fetched(intake, fetcher, offer)
     file.write_bytes(PAYLOAD.replace(b"statistics", b"stationery", 1))
-    happening = job_runner.work().happening
-    assert isinstance(happening, PayloadUnusable)
+    happening = outcome_of(job_runner.work())
+    assert happening.ended == "unusable"
     assert "payload: promised" in happening.reason
     assert not store.has(offer.contribution.payload)
     assert not file.exists()
@@ -221,7 +226,7 @@ def test_a_fetched_file_that_is_damaged_after_it_was_read_is_not_what_is_stored(
     )
     intake = PayloadIntake(fetcher, job_runner, store, tmp_path / "incoming", damage, NoAnswers())
     fetched(intake, fetcher, offer)
-    assert isinstance(job_runner.work().happening, PayloadStored)
+    assert outcome_of(job_runner.work()).ended == "stored"
     assert store.get(offer.contribution.payload) == PAYLOAD
 
 
@@ -232,7 +237,7 @@ def test_a_store_that_is_no_folder_gets_the_bytes_of_what_was_fetched(
     job_runner = PatientJobRunner()
     intake = PayloadIntake(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
     fetched(intake, fetcher, offer)
-    assert isinstance(job_runner.work().happening, PayloadStored)
+    assert outcome_of(job_runner.work()).ended == "stored"
     assert store.get(offer.contribution.payload) == PAYLOAD
     assert list((tmp_path / "incoming").iterdir()) == []
 
@@ -259,14 +264,14 @@ SETTINGS = settings_digest(BACKBONE.method, BACKBONE.settings)
 def test_a_payload_that_another_process_has_checked_is_not_checked_again(tmp_path: Path) -> None:
     counted = contribution(ATTACHED.decode()).samples
     finished = judged(tmp_path, PayloadVerdict(Digest.of(ATTACHED), SETTINGS, counted))
-    assert isinstance(finished.happening, PayloadStored)
+    assert outcome_of(finished).ended == "stored"
     assert finished.small_blobs == {Digest.of(ATTACHED): ATTACHED}
 
 
 def test_what_another_process_found_wrong_is_refused(tmp_path: Path) -> None:
     finished = judged(tmp_path, PayloadVerdict(Digest.of(ATTACHED), SETTINGS, {}, "gram: NaN at 3"))
-    assert isinstance(finished.happening, PayloadUnusable)
-    assert finished.happening.reason == "gram: NaN at 3"
+    assert outcome_of(finished).ended == "unusable"
+    assert outcome_of(finished).reason == "gram: NaN at 3"
 
 
 @pytest.mark.parametrize("other", ["payload", "settings"])
@@ -274,6 +279,4 @@ def test_a_verdict_holds_for_its_payload_and_its_settings_alone(tmp_path: Path, 
     payload = Digest.of(b"another" if other == "payload" else ATTACHED)
     settings = Digest.of(b"others") if other == "settings" else SETTINGS
     finished = judged(tmp_path, PayloadVerdict(payload, settings, {}, "gram: NaN at 3"))
-    assert not isinstance(finished.happening, PayloadUnusable) or (
-        "samples" in finished.happening.reason
-    )
+    assert outcome_of(finished).ended != "unusable" or ("samples" in outcome_of(finished).reason)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fleetledger.coordinator.core import inputs
-from fleetledger.coordinator.core.work import HeadSolved, SolveHead
+from fleetledger.coordinator.core.work import SolveHead
 from fleetledger.coordinator.live.meters import Meters
 from fleetledger.coordinator.live.snapshot import HistogramNow
 from fleetledger.coordinator.program.traffic_meters import TrafficMeters
@@ -137,7 +137,7 @@ def test_a_solve_takes_as_long_as_its_entry_says() -> None:
     bench.give("dev-1", contribution("payload"))
     asked = [request for _ in range(3) for request in bench.wait(3600)]
     request = next(item for item in asked if isinstance(item, SolveHead))
-    TrafficMeters(meters).worked(HeadSolved(solved(request)))
+    TrafficMeters(meters).worked(solved(request))
     assert histogram(meters, "solve_seconds").total == solved(request).seconds
 
 

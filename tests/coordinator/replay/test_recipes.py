@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetledger.coordinator.core.work import AverageRound, HeadSolved, SolveHead
+from fleetledger.coordinator.core.work import AverageRound, SolveHead
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.replay.recipes import (
@@ -49,7 +49,7 @@ def asked() -> tuple[Bench, SolveHead]:
 
 def test_a_recipe_is_the_request_that_the_maker_was_given(asked: tuple[Bench, SolveHead]) -> None:
     bench, request = asked
-    bench.handle(HeadSolved(solved(request, 2)))
+    bench.handle(solved(request, 2))
     (recipe,) = made(bench)
     assert isinstance(recipe, SolvedRecipe)
     assert recipe.request == replace(request, judging=None)
@@ -63,7 +63,7 @@ def test_what_came_while_the_head_was_solved_is_no_part_of_it(
     bench.give("dev-1", contribution("late", part=1, samples={"cat": 9}))
     cat, ocelot = ClassName("cat"), ClassName("ocelot")
     assert bench.command(RenameClass(old=cat, new=ocelot)).done
-    bench.handle(HeadSolved(solved(request, 2)))
+    bench.handle(solved(request, 2))
     (recipe,) = made(bench)
     assert isinstance(recipe, SolvedRecipe)
     assert recipe.request == replace(request, judging=None), "with the names of before the renaming"
@@ -118,7 +118,7 @@ def test_an_entry_of_something_that_is_not_there_is_named(
     asked: tuple[Bench, SolveHead], changes: dict[str, object], why: str
 ) -> None:
     bench, request = asked
-    bench.handle(HeadSolved(solved(request, 2)))
+    bench.handle(solved(request, 2))
     *before, last = written(bench)
     changed = Entry(last.index, 0, last.kind, "test", None, {**last.body, **changes})
     with pytest.raises(LedgerError, match=rf"entry {last.index}: .*{why}"):

@@ -192,7 +192,7 @@ class Counting:
                 context.traffic.answered(device, message, context.sent_ms())
                 payload = self._payloads.pop(message.payload)
                 self._small |= context.coordinator.blobs.stage([payload])
-                yield inputs.PayloadStored(device, message)
+                yield inputs.PayloadOutcome(device, message)
                 continue
             if isinstance(message, Nothing):
                 context.traffic.declined(device, message, context.sent_ms())

@@ -209,7 +209,7 @@ class LightRound:
         context.traffic.answered(device, contribution, sent_ms)
         self._summed.append(contribution.payload)
         self._sizes[contribution.payload] = contribution.payload_bytes
-        return inputs.PayloadStored(device, contribution, waits=False)
+        return inputs.PayloadOutcome(device, contribution, waits=False)
 
     def _give_gradients(self, device: DeviceId, gradients: bytes) -> None:
         """Let the proxy have what it gets of a device."""

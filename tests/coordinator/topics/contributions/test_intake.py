@@ -120,7 +120,9 @@ def test_a_payload_that_the_method_refuses_ends_in_a_refusal_with_the_reason(ben
     (request,) = bench.message("dev-1", contribution("bad"))
     assert isinstance(request, TakePayload)
     requests = bench.handle(
-        inputs.PayloadUnusable(DeviceId("dev-1"), request.contribution, "gram: NaN at (0, 0)")
+        inputs.PayloadOutcome(
+            DeviceId("dev-1"), request.contribution, "unusable", "gram: NaN at (0, 0)"
+        )
     )
     assert receipt(requests).answer == Refused(reason="gram: NaN at (0, 0)")
     assert bench.core.state.contributions.counted == {}
@@ -130,7 +132,7 @@ def test_a_payload_that_cannot_be_fetched_is_asked_for_again(bench: Bench) -> No
     (request,) = bench.message("dev-1", contribution("slow"))
     assert isinstance(request, TakePayload)
     requests = bench.handle(
-        inputs.PayloadMissing(DeviceId("dev-1"), request.contribution, "deadline")
+        inputs.PayloadOutcome(DeviceId("dev-1"), request.contribution, "missing", "deadline")
     )
     assert isinstance(receipt(requests).answer, Later)
     assert isinstance(bench.give("dev-1", contribution("slow")).answer, Accepted)

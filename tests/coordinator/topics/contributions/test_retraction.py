@@ -12,7 +12,6 @@ from fleetledger.coordinator.core.rules import ModelRules, Rules
 from fleetledger.coordinator.core.work import (
     AverageRound,
     ExportHead,
-    HeadExported,
     SolveHead,
     TakePayload,
 )
@@ -136,7 +135,7 @@ def test_a_payload_that_was_on_its_way_is_refused_when_it_comes(bench: Bench) ->
     (taking,) = bench.message("dev-1", contribution("a2", revision=1))
     assert isinstance(taking, TakePayload)
     retract(bench)
-    answer = receipt(bench.handle(inputs.PayloadStored(ONE, taking.contribution))).answer
+    answer = receipt(bench.handle(inputs.PayloadOutcome(ONE, taking.contribution))).answer
     assert isinstance(answer, Refused)
     assert answer.retracted
     assert payloads(bench) == of("c")
@@ -219,7 +218,7 @@ def taken(rounds: RoundBench) -> None:
     """Let the stage close, and its network be exported."""
     requests = [*rounds.wait(0), *rounds.wait(0)]
     (export,) = [r for r in requests if isinstance(r, ExportHead)]
-    rounds.handle(HeadExported(exported(export.solved.version)))
+    rounds.handle(exported(export.solved.version))
 
 
 def opens(rounds: RoundBench, *classes: str) -> None:

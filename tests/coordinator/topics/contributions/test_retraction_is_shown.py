@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from fleetledger.coordinator.cli import models
 from fleetledger.coordinator.core.state_fold import state_of
-from fleetledger.coordinator.core.work import AverageRound, FreezeNetwork, NetworkFrozen, SolveHead
+from fleetledger.coordinator.core.work import AverageRound, FreezeNetwork, SolveHead
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.reports.contributions import ContributionFilter, given
 from fleetledger.coordinator.topics.contributions.commands import RetractContributions
@@ -100,7 +100,7 @@ def test_statistics_on_a_frozen_network_descend_from_the_answers_that_trained_it
     bench.wait(0)
     bench.average(bench.asked_for(AverageRound))  # type: ignore[arg-type]
     assert isinstance(bench.asked_for(FreezeNetwork), FreezeNetwork)
-    bench.handle(NetworkFrozen(BACKBONE))
+    bench.handle(BACKBONE)
     bench.give("dev-1", contribution("a"))
     bench.give("dev-2", contribution("b"))
     bench.wait(0)

@@ -96,7 +96,7 @@ class Machine:
         if not sent(requests, Problem) and not any(
             isinstance(item, SendToDevice) and item.leaf == "rcpt" for item in requests
         ):
-            requests = self.air.bench.handle(inputs.PayloadStored(CAMERA, body))
+            requests = self.air.bench.handle(inputs.PayloadOutcome(CAMERA, body))
         return receipt(requests).answer
 
 
@@ -189,7 +189,7 @@ def test_nothing_is_withdrawn_and_nothing_added_until_the_operator_has_chosen() 
 
 def test_a_payload_that_was_on_its_way_waits_too() -> None:
     air, _camera, _ = doubled()
-    stored = inputs.PayloadStored(CAMERA, contribution("b", part=1))
+    stored = inputs.PayloadOutcome(CAMERA, contribution("b", part=1))
     assert isinstance(receipt(air.bench.handle(stored)).answer, Later)
     assert len(air.entries(ContributionAccepted)) == 1
 

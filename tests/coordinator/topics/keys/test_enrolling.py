@@ -221,7 +221,7 @@ def test_a_payload_that_comes_after_the_revocation_is_left_out(bench: Bench) -> 
     bench.message("dev-1", body)
     revoke(bench)
     count = len(bench.entries)
-    bench.handle(inputs.PayloadStored(DEVICE, body))
+    bench.handle(inputs.PayloadOutcome(DEVICE, body))
     assert len(bench.entries) == count
     bench.command(OpenStage(class_names=names("dog")))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetledger.coordinator.core.rules import Rules, StageRules
-from fleetledger.coordinator.core.work import ExportHead, HeadExported
+from fleetledger.coordinator.core.work import ExportHead
 from fleetledger.coordinator.topics.classes.commands import RenameClass
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
@@ -109,7 +109,7 @@ def evaluated(network: NetworkImported) -> RoundBench:
     bench.average(bench.whole_round(1))
     (export,) = [r for _ in range(3) for r in bench.wait(0) if isinstance(r, ExportHead)]
     assert export.lineage.segments == network.segments  # type: ignore[union-attr]
-    bench.handle(HeadExported(exported(export.solved.version)))
+    bench.handle(exported(export.solved.version))
     evaluation = Evaluation(
         version=1,
         manifest=exported(1).manifest.digest,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.core.requests import Request
-from fleetledger.coordinator.core.work import ExportHead, HeadExported, HeadSolved
+from fleetledger.coordinator.core.work import ExportHead
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone, MakeVariants
 from fleetledger.coordinator.topics.lineages.entries import MadeVariant, VariantsMade
 from fleetledger.coordinator.topics.models.entries import (
@@ -49,10 +49,10 @@ def with_variants(version: int = 2) -> ModelExported:
 def next_model(bench: Bench) -> list[Request]:
     """Make the variants, and the model that follows them."""
     assert bench.command(MakeVariants(made=made("fp16", "int8"))).done
-    bench.handle(HeadSolved(solved(wanted(bench.wait(61)))))
+    bench.handle(solved(wanted(bench.wait(61))))
     (export,) = (item for item in bench.wait(0) if isinstance(item, ExportHead))
     assert export.variants == made("fp16", "int8")
-    return bench.handle(HeadExported(with_variants()))
+    return bench.handle(with_variants())
 
 
 def status(variant: VariantName | None = "int8", state: str = "active") -> ModelStatus:
@@ -98,7 +98,7 @@ def test_they_are_ended_by_a_model_without() -> None:
     next_model(bench)
     answer = bench.command(MakeVariants(made=made()))
     assert "devices go over to the reference with it" in answer.text
-    bench.handle(HeadSolved(solved(wanted(bench.wait(61)))))
+    bench.handle(solved(wanted(bench.wait(61))))
     (export,) = (item for item in bench.wait(0) if isinstance(item, ExportHead))
     assert export.variants is None
 

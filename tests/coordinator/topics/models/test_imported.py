@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
-from fleetledger.coordinator.core.work import HeadExported, ModelNotMade, PackImported
+from fleetledger.coordinator.core.work import PackImported
 from fleetledger.coordinator.topics.models.commands import HoldModels, ImportModel, PushModel
 from fleetledger.coordinator.topics.models.entries import (
     ImportedFiles,
@@ -49,7 +49,7 @@ def take_in(bench: Bench) -> int:
     before = len(bench.entries)
     assert bench.command(ImportModel(model=BIRDS)).done
     (imported,) = [body for body, _, _ in bench.entries[before:] if isinstance(body, ModelImported)]
-    bench.handle(HeadExported(exported(imported.version)))
+    bench.handle(exported(imported.version))
     return imported.version
 
 
@@ -59,7 +59,7 @@ def test_its_manifest_is_asked_for_at_once_and_again_after_a_crash() -> None:
     bench.restart()
     (packing,) = [item for item in bench.wait(1) if isinstance(item, PackImported)]
     assert (packing.version, packing.index, packing.imported.name) == (1, 0, "birds.onnx")
-    bench.handle(HeadExported(exported(1)))
+    bench.handle(exported(1))
     assert not [item for item in bench.wait(1) if isinstance(item, PackImported)]
 
 
@@ -76,12 +76,12 @@ def test_it_goes_nowhere_before_it_is_pushed() -> None:
 def test_a_manifest_that_cannot_be_written_is_tried_again_with_the_next_import() -> None:
     bench = Bench(RULES)
     bench.command(ImportModel(model=BIRDS))
-    bench.handle(ModelNotMade(not_made("the disk is full")))
+    bench.handle(not_made("the disk is full"))
     assert not [item for item in bench.wait(1) if isinstance(item, PackImported)]
     assert not bench.command(PushModel(version=1)).done
     bench.command(ImportModel(model=BIRDS))
     for version in (1, 2):
-        bench.handle(HeadExported(exported(version)))
+        bench.handle(exported(version))
         bench.wait(1)
     assert bench.command(PushModel(version=1)).done
     assert bench.command(PushModel(version=2)).done

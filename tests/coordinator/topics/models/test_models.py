@@ -8,9 +8,6 @@ from fleetledger.coordinator.core.requests import Request
 from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
 from fleetledger.coordinator.core.work import (
     ExportHead,
-    HeadExported,
-    HeadSolved,
-    ModelNotMade,
     SolveHead,
 )
 from fleetledger.coordinator.topics.classes.commands import MergeClasses
@@ -191,7 +188,7 @@ def test_a_failed_model_is_recorded_and_tried_again_only_with_other_inputs() -> 
     bench = with_closed_stage()
     recipe = wanted(bench.wait(0))
     why = "ridge: not positive definite"
-    bench.handle(ModelNotMade(not_solved(why, recipe.ledger_size, recipe.class_names)))
+    bench.handle(not_solved(why, recipe.ledger_size, recipe.class_names))
     assert bench.core.state.models.failed is not None
     assert bench.wait(1000) == []
     bench.give("dev-1", contribution("c", part=1))
@@ -200,14 +197,14 @@ def test_a_failed_model_is_recorded_and_tried_again_only_with_other_inputs() -> 
 
 def test_a_head_solved_before_a_crash_is_exported_after_it() -> None:
     bench = with_closed_stage()
-    bench.handle(HeadSolved(solved(wanted(bench.wait(0)))))
+    bench.handle(solved(wanted(bench.wait(0))))
     restarted = Bench(RULES, now_ns=bench.now_ns)
     for body, device, time_ns in bench.entries:
         restarted.core.state.apply(body, device, time_ns)
     (request,) = restarted.wait(0)
     assert isinstance(request, ExportHead)
     assert request.solved.version == 1
-    restarted.handle(HeadExported(exported(1)))
+    restarted.handle(exported(1))
     assert restarted.core.state.models.desired is not None
 
 
@@ -215,7 +212,7 @@ def test_a_head_of_a_frozen_model_that_no_longer_leads_is_dropped() -> None:
     bench = with_closed_stage()
     recipe = wanted(bench.wait(0))
     stale = solved(recipe).model_copy(update={"lineage": contribution("x").payload})
-    bench.handle(HeadSolved(stale))
+    bench.handle(stale)
     assert bench.core.state.models.by_version == {}
 
 

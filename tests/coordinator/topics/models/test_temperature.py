@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
-from fleetledger.coordinator.core.work import ExportHead, HeadSolved
+from fleetledger.coordinator.core.work import ExportHead
 from fleetledger.coordinator.topics.models.entries import TemperatureFitted
 from fleetledger.learning.numerics.calibration import LOGIT_SCALES
 from fleetledger.schemas.reports import ClassResult, Evaluation
@@ -52,7 +52,7 @@ def test_the_next_model_is_exported_with_the_scale_that_fits_all_devices() -> No
     assert fitted(bench) == [LOGIT_SCALES[8]]
     bench.give("dev-2", contribution("b"))
     request = wanted(bench.wait(1))
-    bench.handle(HeadSolved(solved(request)))
+    bench.handle(solved(request))
     (export,) = [r for r in bench.wait(0) if isinstance(r, ExportHead)]
     assert export.logit_scale == LOGIT_SCALES[8]
 
@@ -61,7 +61,7 @@ def test_models_have_the_methods_scale_until_one_is_fitted() -> None:
     bench = Bench(RULES)
     bench.begin("dev-1")
     bench.give("dev-1", contribution("a"))
-    bench.handle(HeadSolved(solved(wanted(bench.wait(1)))))
+    bench.handle(solved(wanted(bench.wait(1))))
     (export,) = [r for r in bench.wait(0) if isinstance(r, ExportHead)]
     assert export.logit_scale is None
 

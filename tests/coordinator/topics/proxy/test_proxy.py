@@ -9,7 +9,7 @@ from fleetledger.coordinator.core.core import Core
 from fleetledger.coordinator.core.due_times import next_due
 from fleetledger.coordinator.core.requests import Request
 from fleetledger.coordinator.core.state import read_entry
-from fleetledger.coordinator.core.work import AverageRound, RoundAveraged
+from fleetledger.coordinator.core.work import AverageRound
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.devices.entries import DeviceProblem
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
@@ -143,7 +143,7 @@ def test_a_mean_that_passes_old_models_on_does_not_bring_them_back() -> None:
         fingerprint={},
         seconds=0.1,
     )
-    (order,) = sent(bench.handle(RoundAveraged(body)), ScoringOrder)
+    (order,) = sent(bench.handle(body), ScoringOrder)
     assert isinstance(order, ScoringOrder)
     bench.say(score(order, previous=weights(1), current=weights(2)))
     assert bench.orders_now() == {
@@ -161,7 +161,7 @@ def test_what_a_round_gave_is_told_apart_by_no_order_of_its_files() -> None:
     assert isinstance(request, AverageRound)
     extras = {name: offer(name) for name in ("old-model", "new-model", "fisher")}
     body = averaged(request).model_copy(update={"lineage": SCORED.digest, "extras": extras})
-    bench.handle(RoundAveraged(body))
+    bench.handle(body)
     read = read_entry(
         body.kind, json.loads(json.dumps(body.model_dump(mode="json"), sort_keys=True))
     )

@@ -13,8 +13,6 @@ from fleetledger.coordinator.core.requests import PruneBlobs, Request
 from fleetledger.coordinator.core.work import (
     AverageRound,
     FreezeNetwork,
-    NetworkFrozen,
-    RoundAveraged,
     RoundNotAveraged,
 )
 from fleetledger.coordinator.topics.contributions import rules as intake
@@ -191,7 +189,7 @@ def test_a_network_with_a_successor_freezes_and_the_stage_goes_on_with_statistic
     freeze = bench.asked_for(FreezeNetwork)
     assert isinstance(freeze, FreezeNetwork)
     assert freeze.weights.weights.digest == Digest.of(b"weights 1")
-    told = sent(bench.handle(NetworkFrozen(BACKBONE)), Assignment)
+    told = sent(bench.handle(BACKBONE), Assignment)
     assert len(told) == 3
     assignment = told[0]
     assert isinstance(assignment, Assignment)
@@ -210,7 +208,7 @@ def test_statistics_after_a_freeze_have_the_whole_deadline_of_a_stage() -> None:
     assert isinstance(request, AverageRound)
     bench.wait(50)
     bench.average(request)
-    bench.handle(NetworkFrozen(BACKBONE))
+    bench.handle(BACKBONE)
     bench.wait(9)
     assert not bench.told(StageClosed)
     bench.wait(1)
@@ -241,7 +239,7 @@ def test_extras_that_a_mean_gives_travel_with_the_orders_after_it() -> None:
     request = bench.whole_round(1)
     assert isinstance(request, AverageRound)
     extras = {"old-model": offer("old model")}
-    bench.handle(RoundAveraged(averaged(request).model_copy(update={"extras": extras})))
+    bench.handle(averaged(request).model_copy(update={"extras": extras}))
     assert bench.orders(bench.wait(0))["dev-1"].extras == extras
 
 
@@ -275,7 +273,7 @@ def test_late_answers_are_deleted_at_once_but_not_under_those_that_count() -> No
     bench.wait(100)
     late = update_of(1, "late")
     bench.message("dev-3", late)
-    stored = bench.handle(inputs.PayloadStored(DeviceId("dev-3"), late))
+    stored = bench.handle(inputs.PayloadOutcome(DeviceId("dev-3"), late))
     assert pruned(stored) == digests("late")
     same = RoundBench()
     same.lead()
@@ -284,7 +282,7 @@ def test_late_answers_are_deleted_at_once_but_not_under_those_that_count() -> No
     same.wait(100)
     twin = update_of(1, "dev-1")
     same.message("dev-3", twin)
-    assert not pruned(same.handle(inputs.PayloadStored(DeviceId("dev-3"), twin)))
+    assert not pruned(same.handle(inputs.PayloadOutcome(DeviceId("dev-3"), twin)))
 
 
 def test_retention_never_takes_what_devices_or_models_need() -> None:
@@ -305,7 +303,7 @@ def test_retention_never_takes_what_devices_or_models_need() -> None:
     bench.wait(100)
     late = update_of(2, "backbone", lineage=network.digest)
     bench.message("dev-3", late)
-    assert not pruned(bench.handle(inputs.PayloadStored(DeviceId("dev-3"), late)))
+    assert not pruned(bench.handle(inputs.PayloadOutcome(DeviceId("dev-3"), late)))
     request = bench.asked_for(AverageRound)
     assert isinstance(request, AverageRound)
     assert pruned(bench.average(request)) == digests("dev-2")

@@ -21,7 +21,7 @@ def test_nobody_waits_for_a_receipt_and_the_entry_is_the_same() -> None:
     (taken,) = [
         r for r in bench.message("dev-1", update_of(1, "dev-1")) if isinstance(r, TakePayload)
     ]
-    assert bench.handle(inputs.PayloadStored(FIRST, taken.contribution, waits=False)) == []
+    assert bench.handle(inputs.PayloadOutcome(FIRST, taken.contribution, waits=False)) == []
     bench.answer("dev-2", text="dev-1")
     one, two = bench.told(ContributionAccepted)
     assert one == two
@@ -31,7 +31,7 @@ def test_nobody_waits_for_a_receipt_and_the_entry_is_the_same() -> None:
 def test_a_refusal_is_told_in_any_case() -> None:
     bench = RoundBench()
     bench.lead()
-    stranger = inputs.PayloadStored(DeviceId("stranger"), update_of(1, "x"), waits=False)
+    stranger = inputs.PayloadOutcome(DeviceId("stranger"), update_of(1, "x"), waits=False)
     assert isinstance(receipt(bench.handle(stranger)).answer, Later)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleetledger.coordinator.core.core import Core
 from fleetledger.coordinator.core.requests import PruneBlobs, Request
 from fleetledger.coordinator.core.state import read_entry
-from fleetledger.coordinator.core.work import AverageRound, HeadExported, RoundAveraged
+from fleetledger.coordinator.core.work import AverageRound
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.rounds.entries import WeightsPruned
 from fleetledger.coordinator.topics.stages.commands import OpenStage
@@ -27,7 +27,7 @@ def learn(bench: RoundBench, number: int, **changes: object) -> set[Digest]:
     request = bench.whole_round(number)
     assert isinstance(request, AverageRound)
     body = averaged(request).model_copy(update=changes)
-    return pruned(bench.handle(RoundAveraged(body))) | pruned(bench.wait(0))
+    return pruned(bench.handle(body)) | pruned(bench.wait(0))
 
 
 def test_the_weights_of_the_newest_rounds_are_kept() -> None:
@@ -53,7 +53,7 @@ def test_what_a_model_is_made_of_is_kept() -> None:
     bench = RoundBench(per_stage=1, keep_weights=1)
     bench.lead()
     learn(bench, 1)
-    bench.handle(HeadExported(exported(1)))
+    bench.handle(exported(1))
     bench.command(OpenStage(class_names=names("eel")))
     bench.wait(0)
     for device in bench.devices:
@@ -63,7 +63,7 @@ def test_what_a_model_is_made_of_is_kept() -> None:
     assert isinstance(request, AverageRound)
     bench.average(request)
     bench.wait(0)
-    bench.handle(HeadExported(exported(2)))
+    bench.handle(exported(2))
     bench.command(OpenStage(class_names=names("fish")))
     assert pruned(bench.wait(0)) == set()
     assert not bench.told(WeightsPruned)
@@ -86,7 +86,7 @@ def test_what_models_of_a_network_before_are_made_of_is_kept() -> None:
     bench = RoundBench(per_stage=1, keep_weights=1)
     bench.lead()
     learn(bench, 1)
-    bench.handle(HeadExported(exported(1)))
+    bench.handle(exported(1))
     other = NETWORK.model_copy(update={"name": "another"})
     bench.imports(other)
     bench.command(OpenStage(class_names=names("eel")))
@@ -99,7 +99,7 @@ def test_what_models_of_a_network_before_are_made_of_is_kept() -> None:
     assert isinstance(request, AverageRound)
     bench.average(request)
     bench.wait(0)
-    bench.handle(HeadExported(exported(2)))
+    bench.handle(exported(2))
     bench.command(OpenStage(class_names=names("fish")))
     assert pruned(bench.wait(0)) == set()
 

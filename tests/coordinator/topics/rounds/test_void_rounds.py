@@ -125,8 +125,8 @@ def test_answers_that_are_refused_count_and_are_named_with_the_reason() -> None:
         for device in bench.devices:
             taken = bench.message(device, update_of(number, f"{device} {number}"))
             (request,) = [r for r in taken if isinstance(r, TakePayload)]
-            refused = inputs.PayloadUnusable(
-                DeviceId(device), request.contribution, "weights: NaN in conv1"
+            refused = inputs.PayloadOutcome(
+                DeviceId(device), request.contribution, "unusable", "weights: NaN in conv1"
             )
             bench.handle(refused)
         bench.wait(100)
