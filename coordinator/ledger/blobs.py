@@ -182,18 +182,12 @@ class Blobs:
         return self.size(digest) is not None
 
 
-def prune(ledger: Ledger, store: BlobStore, digest: Digest) -> None:
-    """Delete a blob's bytes on purpose; raise `BlobMissingError` where there are none.
+def prune_held(ledger: Ledger, store: BlobStore, digests: Iterable[Digest]) -> int:
+    """Delete the bytes of those blobs that are held, with one commit; return their number.
 
     The mark is committed first: a crash in between leaves bytes that nobody needs, not a hole that
     nobody can explain.
     """
-    if prune_held(ledger, store, [digest]) == 0:
-        raise BlobMissingError(f"blob {digest}: not held, so it cannot be pruned")
-
-
-def prune_held(ledger: Ledger, store: BlobStore, digests: Iterable[Digest]) -> int:
-    """Delete the bytes of those blobs that are held, with one commit; return their number."""
     blobs = Blobs(ledger, store)
     sizes = {digest: size for digest in digests if (size := blobs.size(digest)) is not None}
     ledger.mark_pruned(sizes)

@@ -17,7 +17,7 @@ from fleetledger.coordinator.errors import (
     BlobPrunedError,
 )
 from fleetledger.coordinator.ledger import folder_store
-from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore, prune
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore, prune_held
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.values import Digest
@@ -243,7 +243,7 @@ def test_a_pruned_blob_says_so_and_may_come_back(
     with Ledger.open(tmp_path / "ledger.db") as ledger:
         blobs = Blobs(ledger, folder)
         ledger.append([draft(0, blobs=(digest,))], blobs.stage([data]))
-        prune(ledger, folder, digest)
+        prune_held(ledger, folder, [digest])
         assert not blobs.has(digest)
         with pytest.raises(BlobPrunedError, match=f"{len(data)} bytes, deleted by retention"):
             blobs.get(digest)
@@ -251,9 +251,7 @@ def test_a_pruned_blob_says_so_and_may_come_back(
         assert blobs.get(digest) == data
 
 
-def test_pruning_what_is_not_held_is_refused(folder: BlobStore, tmp_path: Path) -> None:
-    with (
-        Ledger.open(tmp_path / "ledger.db") as ledger,
-        pytest.raises(BlobMissingError, match="not held, so it cannot be pruned"),
-    ):
-        prune(ledger, folder, Digest.of(b"nothing"))
+def test_pruning_what_is_not_held_prunes_nothing(folder: BlobStore, tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        assert prune_held(ledger, folder, [Digest.of(b"nothing")]) == 0
+        assert ledger.blob(Digest.of(b"nothing")) is None

@@ -22,7 +22,7 @@ from fleetledger.coordinator.ledger import audit as auditing
 from fleetledger.coordinator.ledger import mirror as mirroring
 from fleetledger.coordinator.ledger import tiles
 from fleetledger.coordinator.ledger.audit import audit, signed_note
-from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore, prune
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore, prune_held
 from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
 from fleetledger.coordinator.ledger.entry_proofs import check, prove
 from fleetledger.coordinator.ledger.keys import coordinator_key, note_reader, note_signer
@@ -211,7 +211,7 @@ def test_what_retention_deleted_is_restored_as_deleted(home: Home, tmp_path: Pat
     home.append_drafts([EntryDraft(body.kind, "coordinator", body.model_dump(mode="json"))])
     with Ledger.open(ledger_path(home.folder)) as ledger:
         for digest in gone:
-            prune(ledger, home.store, digest)
+            prune_held(ledger, home.store, [digest])
     home.mirror(tmp_path / "mirror")
     report = restored(home, tmp_path / "mirror", tmp_path / "new")
     assert (report.blobs, report.pruned) == (8, 2)
@@ -237,7 +237,7 @@ def test_a_blob_marked_as_deleted_without_an_entry_is_not_mirrored(
 ) -> None:
     lost = Digest.of(LARGE + b"256")
     with Ledger.open(ledger_path(home.folder)) as ledger:
-        prune(ledger, home.store, lost)
+        prune_held(ledger, home.store, [lost])
     with pytest.raises(BlobMissingError, match=f"{lost}.*no entry of the ledger says so"):
         home.mirror(tmp_path / "mirror")
 
@@ -260,7 +260,7 @@ def test_answers_of_a_round_are_deleted_by_one_entry() -> None:
 def test_what_was_mirrored_before_retention_deleted_it_stays(home: Home, tmp_path: Path) -> None:
     home.mirror(tmp_path / "mirror")
     with Ledger.open(ledger_path(home.folder)) as ledger:
-        prune(ledger, home.store, Digest.of(LARGE + b"256"))
+        prune_held(ledger, home.store, [Digest.of(LARGE + b"256")])
     assert restored(home, tmp_path / "mirror", tmp_path / "new").pruned == 0
 
 

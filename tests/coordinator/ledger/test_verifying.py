@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger.coordinator.errors import Mismatch
-from fleetledger.coordinator.ledger.blobs import Blobs, prune
+from fleetledger.coordinator.ledger.blobs import Blobs, prune_held
 from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.store import Ledger
@@ -235,8 +235,8 @@ def test_an_unreadable_blob_is_named(path: Path) -> None:
 def test_pruned_blobs_are_listed_and_are_no_mismatch(path: Path) -> None:
     store = open_store(path.parent)
     with Ledger.open(path) as ledger:
-        prune(ledger, store, Digest.of(LARGE))
-        prune(ledger, store, Digest.of(SMALL))
+        prune_held(ledger, store, [Digest.of(LARGE)])
+        prune_held(ledger, store, [Digest.of(SMALL)])
     report = verified(path)
     assert (report.ok, report.blobs) == (True, 0)
     assert report.pruned == (Digest.of(SMALL), Digest.of(LARGE))
@@ -251,12 +251,12 @@ def test_a_blob_that_is_marked_as_deleted_and_of_which_no_entry_says_so_is_a_mis
         WeightsPruned(numbers=(1,), digests=(Digest.of(SMALL),), kept_rounds=1),
     )
     with Ledger.open(path) as ledger:
-        prune(ledger, store, Digest.of(SMALL))
+        prune_held(ledger, store, [Digest.of(SMALL)])
         ledger.append([EntryDraft(body.kind, "coordinator", body.model_dump(mode="json"))])
     with LedgerReader.open_read_only(path) as reader:
         assert verify(reader, Blobs(reader, store), prunings=Prunings()).ok
     with Ledger.open(path) as ledger:
-        prune(ledger, store, Digest.of(LARGE))
+        prune_held(ledger, store, [Digest.of(LARGE)])
     with LedgerReader.open_read_only(path) as reader:
         report = verify(reader, Blobs(reader, store), prunings=Prunings())
     assert report.mismatch is not None

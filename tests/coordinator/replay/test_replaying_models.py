@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fleetledger.coordinator.core.state import read_entry
-from fleetledger.coordinator.ledger.blobs import BlobStore, prune
+from fleetledger.coordinator.ledger.blobs import BlobStore, prune_held
 from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.store import Ledger
@@ -174,7 +174,7 @@ def test_a_pruned_contribution_is_named_with_what_can_no_longer_be_made(home: Pa
     index = inputs(home, models[0])[1]
     gone = payload(home, index)
     with Ledger.open(ledger_path(home)) as ledger:
-        prune(ledger, BlobStore(blob_folder(home)), gone)
+        prune_held(ledger, BlobStore(blob_folder(home)), [gone])
     code, out = replay(home, "--all")
     assert code == 0, "nothing differs"
     assert (
