@@ -356,7 +356,7 @@ class TimedDevice:
             case SendOutboxMessage(key, Contribution() as body):
                 payload = self._memory.payloads[key]
                 self._seal(run, body, len(payload))
-                self._to_coordinator(told.PayloadStored(self.name, body), payload)
+                self._to_coordinator(told.PayloadOutcome(self.name, body), payload)
             case SendOutboxMessage(key, PrototypeGradients() as body):
                 payload = self._memory.payloads[key]
                 self._seal(run, body, len(payload))
