@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
+from pydantic import VERSION, BaseModel, ConfigDict, FailFast, ValidationError
 from typing_extensions import Self
 
 from fleetledger.schemas.canonical import canonical_json
@@ -22,6 +22,10 @@ _LONGEST_REASON = 400
 _LONGEST_FIELD = 160
 """Characters of a field's path, of which the sender may have made names."""
 
+_BUILT_WHEN_USED = tuple(map(int, VERSION.split(".")[:2])) >= (2, 14)
+"""Whether a model is built at its first use. Older versions build without a lock, and a second
+thread can meet a half-built model there."""
+
 Item = TypeVar("Item")
 Items = Annotated[tuple[Item, ...], FailFast()]
 """Any number of items, up to the first that is wrong: thousands of faults would cost a second."""
@@ -35,7 +39,9 @@ def is_absent(value: object) -> bool:
 class Strict(BaseModel):
     """A frozen model that refuses fields it does not know, NaN and infinity."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, defer_build=_BUILT_WHEN_USED
+    )
 
 
 class Message(Strict):

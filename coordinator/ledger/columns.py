@@ -153,6 +153,8 @@ class _Models:
 
     def read(self, data: list[Any], made: _Made) -> list[Any]:
         new, numbers = data
+        for cls in self.classes:
+            cls.model_rebuild()  # a reader that is taken before does not become the built one
         readers = {cls.__qualname__: cls.__pydantic_validator__ for cls in self.classes}
         known = made.of(self)
         known += (readers[name].validate_json(text) for name, text in new)

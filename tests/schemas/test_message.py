@@ -1,5 +1,9 @@
 """What every message promises, whatever its kind."""
 
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -72,3 +76,32 @@ def test_a_fault_deep_inside_is_told_with_its_path() -> None:
         Outer.model_validate({"layers": {"head": {"weights": [1.0, float("inf")]}}})
     told = explain(refusal.value)
     assert told == "layers.head.weights.1: inf: Input should be a finite number"
+
+
+@pytest.fixture
+def _quick_switches() -> Iterator[None]:
+    seconds = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(seconds)
+
+
+@pytest.mark.usefixtures("_quick_switches")
+def test_threads_that_use_a_model_first_at_once_read_the_same() -> None:
+    class Part(Strict):
+        weights: dict[str, list[float]]
+
+    class Whole(Strict):
+        part: Part
+        parts: tuple[Part, ...] = ()
+
+    part = {"weights": {"a": [1.0]}}
+    together = Barrier(8)
+
+    def read(_: int) -> dict[str, Any]:
+        together.wait()
+        return Whole.model_validate({"part": part, "parts": [part]}).model_dump()
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(read, range(8)))
+    assert found == [{"part": part, "parts": (part,)}] * 8
