@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fleetledger.export.dense_golden import read_dense_golden, write_dense_scores
-from fleetledger.export.dense_parity import measure_dense_parity
 from fleetledger.export.errors import ModelFileError
-from fleetledger.export.golden import frozen_features
+from fleetledger.export.golden import frozen_features, read_dense_golden, write_golden_scores
 from fleetledger.export.graph import output_shape
 from fleetledger.export.network_head import NETWORK_RULES
 from fleetledger.export.package import (
@@ -20,7 +18,7 @@ from fleetledger.export.package import (
     described,
     require_golden,
 )
-from fleetledger.export.parity import require_parity
+from fleetledger.export.parity import measure_dense_parity, require_parity
 from fleetledger.export.rules import check
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.export.segmentation import DenseHead
@@ -35,7 +33,7 @@ def pack_dense(
 ) -> ExportedModel:
     """Return the exported model; equal arguments give equal bytes on the same runtime.
 
-    The lineage's frozen file is the trunk, its golden batch one of `export.dense_golden`, and the
+    The lineage's frozen file is the trunk, its golden batch one of `build_dense_golden`, and the
     first of the facts' class names the background. Parity is measured on the golden pictures,
     against the head's formula, and a picture alone has to give what it gave among the others.
     Raises `ModelFileError` if trunk, head and names do not fit together or a score is NaN or
@@ -52,7 +50,7 @@ def pack_dense(
     require_parity(parity, limits.parity_tolerance)
     alone = _small_scores(file, frozen_features(trunk, name, inputs[:1]))
     require_golden(alone, scores[:1], limits.device_tolerance)
-    written = write_dense_scores(scores)
+    written = write_golden_scores(scores, SMALL_SCORES)
     width = head.shape[1]
     packed = PackedHead(file, written, width, parity, limits.device_tolerance, "pixels")
     return described(lineage, facts, packed)

@@ -3,6 +3,10 @@
 The batch belongs to the lineage: `inputs` (preprocessed samples) and `features` (what the frozen
 model made of them here). The golden scores belong to one head: `scores` (N, C). Both are
 safetensors files.
+
+The batch of a dense network has two pictures and no features, as maps of these take megabytes for
+each picture; its golden scores are the small scores (N, C, h, w) that pixels get. A picture that
+gives these has been through the whole pair but for the resizing, whose result they are made of.
 """
 
 from __future__ import annotations
@@ -21,9 +25,15 @@ from fleetledger.export.errors import ModelFileError
 from fleetledger.export.noise import noise_inputs
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.learning.numerics.preprocessing import preprocess
-from fleetledger.schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, AnyPreprocessing
+from fleetledger.schemas.models import (
+    FEATURES,
+    GOLDEN_INPUTS,
+    SCORES,
+    AnyPreprocessing,
+    Preprocessing,
+)
 
-SAMPLES = 8
+SAMPLES, PICTURES = 8, 2
 _Floats = npt.NDArray[np.float32]
 
 
@@ -43,11 +53,26 @@ def build_golden(
     Of `samples` the first eight count; they must be free to travel to every device. Raises
     `SampleError` for one that cannot be read, `ModelFileError` if the features are not finite.
     """
-    given = [preprocess(sample, preprocessing) for sample in samples[:SAMPLES]]
-    made_up = noise_inputs(preprocessing, SAMPLES)[len(given) :]
-    inputs = np.stack([*given, *made_up])
+    inputs = _inputs(preprocessing, samples, SAMPLES)
     features = frozen_features(LoadedModel(frozen), preprocessing.input_name, inputs)
     return safetensors.numpy.save({GOLDEN_INPUTS: inputs, FEATURES: features})
+
+
+def build_dense_golden(
+    preprocessing: AnyPreprocessing, samples: Sequence[bytes | Image.Image] = ()
+) -> bytes:
+    """Return the golden batch of all dense networks with that preprocessing: inputs alone.
+
+    Of `samples` the first two count, as for `build_golden`.
+    """
+    return safetensors.numpy.save({GOLDEN_INPUTS: _inputs(preprocessing, samples, PICTURES)})
+
+
+def _inputs(
+    preprocessing: AnyPreprocessing, samples: Sequence[bytes | Image.Image], count: int
+) -> npt.NDArray[Any]:
+    given = [preprocess(sample, preprocessing) for sample in samples[:count]]
+    return np.stack([*given, *noise_inputs(preprocessing, count)[len(given) :]])
 
 
 def read_golden(data: bytes) -> Golden:
@@ -67,9 +92,20 @@ def read_golden(data: bytes) -> Golden:
     return golden
 
 
-def write_golden_scores(scores: _Floats) -> bytes:
-    """Return the file of golden scores (N, C)."""
-    return safetensors.numpy.save({SCORES: scores})
+def read_dense_golden(data: bytes, preprocessing: Preprocessing) -> npt.NDArray[Any]:
+    """Return the pictures (N, ...) of a golden batch; raise `ModelFileError` if it is none."""
+    inputs = golden_inputs(data)
+    if not len(inputs) or inputs.shape[1:] != preprocessing.shape:
+        raise ModelFileError(
+            f"golden: {inputs.shape} inputs are no pictures of shape {preprocessing.shape}; make "
+            "the batch again for this preprocessing"
+        )
+    return inputs
+
+
+def write_golden_scores(scores: _Floats, name: str = SCORES) -> bytes:
+    """Return the file of golden scores (N, ...), under `SMALL_SCORES` those of pixels."""
+    return safetensors.numpy.save({name: np.ascontiguousarray(scores)})
 
 
 def golden_inputs(data: bytes) -> npt.NDArray[Any]:

@@ -23,9 +23,13 @@ from onnx import ModelProto, helper, numpy_helper
 from PIL import Image
 
 from fleetledger.export.cut import VALUES, Cutting
-from fleetledger.export.dense_golden import build_dense_golden, write_dense_scores
 from fleetledger.export.errors import ModelFileError, ParityError
-from fleetledger.export.golden import build_golden, golden_inputs, write_golden_scores
+from fleetledger.export.golden import (
+    build_dense_golden,
+    build_golden,
+    golden_inputs,
+    write_golden_scores,
+)
 from fleetledger.export.graph import clean, nested_graphs, nodes_of, tensors_of, write
 from fleetledger.export.incoming import (
     Values,
@@ -185,7 +189,9 @@ def _cut_model(data: bytes, network: _Network, cut: CutValue, wanted: OwnModelRe
         frozen=frozen,
         head=head,
         golden=golden,
-        golden_scores=write_golden_scores(scores) if small is None else write_dense_scores(small),
+        golden_scores=write_golden_scores(scores)
+        if small is None
+        else write_golden_scores(small, SMALL_SCORES),
         feature_width=int(np.prod(cut.axes)) if wanted.answers == "sample" else cut.features[0],
         output_shape=network.axes if wanted.answers == "raw" else (),
         parity=parity,

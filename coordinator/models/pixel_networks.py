@@ -6,8 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fleetledger.coordinator.errors import NetworkSettingsError
-from fleetledger.export.dense_golden import build_dense_golden, read_dense_golden
-from fleetledger.export.golden import frozen_features
+from fleetledger.export.golden import build_dense_golden, frozen_features, read_dense_golden
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.export.segmentation import export_segmentation
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from fleetledger.export import dense_package, dense_parity
-from fleetledger.export.dense_golden import build_dense_golden, read_dense_golden
+from fleetledger.export import dense_package, parity
 from fleetledger.export.dense_package import pack_dense
-from fleetledger.export.dense_parity import measure_dense_parity
 from fleetledger.export.errors import ModelFileError, ParityError
+from fleetledger.export.golden import build_dense_golden, read_dense_golden
 from fleetledger.export.package import ExportedModel, Lineage, ModelFacts
-from fleetledger.export.parity import require_parity
+from fleetledger.export.parity import measure_dense_parity, require_parity
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.export.segmentation import DenseHead, SegmentationFiles, export_segmentation
 from fleetledger.learning.networks.segmentation.registry import build_segmentation
@@ -124,15 +123,15 @@ def test_parity_counts_pixels_and_is_that_of_the_whole_arrays() -> None:
     features = LoadedModel(made.trunk).run({"image": pictures(2)})[FEATURES]
     other = replace(made.head, weight=made.head.weight[::-1])
     for head in (made.head, other):
-        parity = measure_dense_parity(head.file(), made.head, features)
+        measured = measure_dense_parity(head.file(), made.head, features)
         found = LoadedModel(head.file()).run({FEATURES: features})
         expected = made.head.expected(features)
         same = found[SCORES].argmax(axis=1) == expected.argmax(axis=1)
         apart = np.abs(found[SMALL_SCORES] - made.head.expected_small(features)).max()
         largest = max(apart, np.abs(found[SCORES] - expected).max())
-        assert parity.samples == 2 * 36 * 44
-        assert parity.agreement == pytest.approx(same.mean(), abs=1e-12)
-        assert parity.max_absolute_difference == pytest.approx(largest, abs=1e-12)
+        assert measured.samples == 2 * 36 * 44
+        assert measured.agreement == pytest.approx(same.mean(), abs=1e-12)
+        assert measured.max_absolute_difference == pytest.approx(largest, abs=1e-12)
     assert measure_dense_parity(made.head.file(), made.head, features).agreement > 0.999
 
 
@@ -148,7 +147,7 @@ def test_a_resizing_that_strays_is_seen_though_the_small_scores_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = files()
-    monkeypatch.setattr(dense_parity, "resized", lambda maps, size: np.zeros(size))
+    monkeypatch.setattr(parity, "resized", lambda maps, size: np.zeros(size))
     with pytest.raises(ParityError):
         packed(made)
 

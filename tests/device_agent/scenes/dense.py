@@ -7,8 +7,8 @@ import numpy as np
 from PIL import Image
 
 from fleetledger.export.builder import GraphBuilder, float_value
-from fleetledger.export.dense_golden import build_dense_golden
 from fleetledger.export.dense_package import pack_dense
+from fleetledger.export.golden import build_dense_golden
 from fleetledger.export.graph import BATCH
 from fleetledger.export.package import ExportedModel, Lineage, ModelFacts
 from fleetledger.export.segmentation import DenseHead

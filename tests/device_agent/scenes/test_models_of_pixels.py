@@ -19,8 +19,8 @@ from fleetledger.device_agent.installer import Installer
 from fleetledger.device_agent.self_test import self_test
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder
-from fleetledger.export.dense_golden import build_dense_golden
 from fleetledger.export.dense_package import pack_dense
+from fleetledger.export.golden import build_dense_golden
 from fleetledger.export.package import ExportedModel, Lineage, ModelFacts
 from fleetledger.export.segmentation import export_segmentation
 from fleetledger.learning.networks.segmentation.registry import build_segmentation

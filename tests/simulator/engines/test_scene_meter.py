@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fleetledger.export.dense_golden import build_dense_golden
+from fleetledger.export.golden import build_dense_golden
 from fleetledger.export.dense_package import pack_dense
 from fleetledger.export.package import Lineage, ModelFacts
 from fleetledger.export.segmentation import export_segmentation

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fleetledger.export.dense_golden import build_dense_golden
+from fleetledger.export.golden import build_dense_golden
 from fleetledger.export.dense_package import pack_dense
 from fleetledger.export.package import Lineage, ModelFacts
 from fleetledger.export.segmentation import export_segmentation
