@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
 from fleetledger.learning.errors import ImageError, SampleError, TextError
@@ -27,6 +28,7 @@ class ChangedError(Exception):
 
 
 Pixels = npt.NDArray[Any]
+Mask = npt.NDArray[np.uint8]
 Spec = TypeVar("Spec", bound=AnyPreprocessing)
 Convert = Callable[[bytes, Spec], Pixels]
 """From a file's bytes to pixels or token ids: `preprocess`, or `sized_pixels` where a network is
@@ -43,12 +45,15 @@ class PictureFile:
 
 @dataclass(frozen=True)
 class PictureOutcome:
-    """What became of one picture or text: its pixels or token ids, or why there are none."""
+    """Content of one picture, text or scene, or why there is none."""
 
     index: int
     pixels: Pixels | None = None
+    """Pixels, or token ids of a text."""
     unusable: str | None = None
     """Why it does not decode; None for a file that is gone or has changed."""
+    mask: Mask | None = None
+    """Mask of a scene, (H, W), with the values of the file."""
 
 
 def read_pictures(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-import numpy.typing as npt
 from PIL.Image import Image
 
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.core.requests import Train
-from fleetledger.device_agent.images import ChangedError, Pixels
+from fleetledger.device_agent.images import ChangedError, Mask, PictureOutcome, Pixels
 from fleetledger.device_agent.sources.mask_classes import load_mask_classes
 from fleetledger.device_agent.sources.masks import BACKGROUND, IGNORED, pixels_of, unknown_values
 from fleetledger.device_agent.sources.scene_folder import most_first
@@ -33,21 +31,8 @@ from fleetledger.methods.training import LocalData
 from fleetledger.schemas.models import AnyPreprocessing, Preprocessing, of_pictures
 from fleetledger.schemas.values import ClassName, Digest
 
-Mask = npt.NDArray[np.uint8]
 FromImage = Callable[[Image, Preprocessing], Pixels]
 """From an upright picture: `preprocess`, or `sized_pixels` where a network is trained."""
-
-
-@dataclass(frozen=True, eq=False)
-class SceneOutcome:
-    """What became of one scene: its pixels and its mask, or why there are none."""
-
-    index: int
-    pixels: Pixels | None = None
-    mask: Mask | None = None
-    """(H, W), with the values of the file."""
-    unusable: str | None = None
-    """Why it does not decode; None for one that is gone, has changed or lacks a name."""
 
 
 def read_asked(request: Train, folder: Path) -> ReadImages:
@@ -136,7 +121,7 @@ def sized_scenes(
     spec: Preprocessing,
     names: Mapping[int, ClassName],
     convert: FromImage,
-) -> Iterator[SceneOutcome]:
+) -> Iterator[PictureOutcome]:
     """Yield the outcome of each scene, in order; only one is in memory at a time.
 
     `names` are those of classes.toml. A scene with another value is left out without blame of its
@@ -144,14 +129,14 @@ def sized_scenes(
     """
     for index, scene in enumerate(scenes):
         if scene is None:
-            yield SceneOutcome(index)
+            yield PictureOutcome(index)
             continue
         try:
             yield _sized(index, scene, folder, spec, names, convert)
         except ImageError as error:
-            yield SceneOutcome(index, unusable=str(error))
+            yield PictureOutcome(index, unusable=str(error))
         except ChangedError:
-            yield SceneOutcome(index)
+            yield PictureOutcome(index)
 
 
 def _sized(
@@ -161,11 +146,11 @@ def _sized(
     spec: Preprocessing,
     names: Mapping[int, ClassName],
     convert: FromImage,
-) -> SceneOutcome:
+) -> PictureOutcome:
     image, mask = decode_scene(scene, *read_files(folder, scene), spec.mode)
     if unknown_values(pixels_of(mask), names):
-        return SceneOutcome(index)
-    return SceneOutcome(index, convert(image, spec), sized_mask(mask, spec))
+        return PictureOutcome(index)
+    return PictureOutcome(index, convert(image, spec), mask=sized_mask(mask, spec))
 
 
 def _renamed(

@@ -24,7 +24,7 @@ from fleetledger.device_agent.inference.installed_model import InstalledModel
 from fleetledger.device_agent.scene_data import sized_scenes
 from fleetledger.device_agent.sources.mask_classes import load_mask_classes
 from fleetledger.device_agent.sources.masks import IGNORED
-from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, MASKS, Scene, named_files
+from fleetledger.device_agent.sources.scenes import CLASSES, named_scenes
 from fleetledger.device_agent.uncertainty import pixel_uncertainty, require_numbers
 from fleetledger.learning.errors import NotFiniteError
 from fleetledger.learning.numerics.detection import DetectionRules, ScoringHead
@@ -67,7 +67,7 @@ def evaluate_scenes(
     """
     began = time.perf_counter()
     names = load_mask_classes(folder / CLASSES).names
-    scenes = _held_out(folder)
+    scenes = named_scenes(folder)
     rows = _rows(names, model.manifest.class_names)
     number = len(model.manifest.class_names)
     seen = _Seen(np.zeros(number, np.int64), np.zeros(number, np.int64))
@@ -94,12 +94,6 @@ def evaluate_scenes(
         tuple(left_out),
         uncertainties=tuple(seen.uncertainties),
     )
-
-
-def _held_out(folder: Path) -> list[Scene]:
-    pictures, masks = (named_files(folder, part, []) for part in (IMAGES, MASKS))
-    both = sorted(pictures.keys() & masks.keys())
-    return [Scene(pictures[name], masks[name], None) for name in both]
 
 
 def _rows(names: Mapping[int, ClassName], class_names: Sequence[ClassName]) -> Counts:

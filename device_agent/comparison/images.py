@@ -16,7 +16,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TypeVar
 
-from fleetledger.device_agent.sources.scenes import IMAGES, MASKS, Scene, named_files
+from fleetledger.device_agent.sources.scenes import IMAGES, Scene, named_scenes
 from fleetledger.schemas.values import ClassName
 
 Item = TypeVar("Item")
@@ -47,11 +47,8 @@ def held_out(
 
 def held_out_scenes(folder: Path, most: int) -> list[ComparedImage]:
     """Return held-out scenes in an even spread."""
-    pictures, masks = (named_files(folder, part, []) for part in (IMAGES, MASKS))
-    scenes = [
-        Scene(pictures[name], masks[name], None) for name in sorted(pictures.keys() & masks.keys())
-    ]
-    return [ComparedImage(folder / scene.picture, scene=scene) for scene in _evenly(scenes, most)]
+    scenes = _evenly(named_scenes(folder), most)
+    return [ComparedImage(folder / scene.picture, scene=scene) for scene in scenes]
 
 
 def unlabelled(

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from fleetledger.device_agent.comparison.counts import ModelReply
 from fleetledger.device_agent.comparison.images import ComparedImage
-from fleetledger.device_agent.images import ChangedError, PictureFile, read_picture
+from fleetledger.device_agent.images import ChangedError, Mask, PictureFile, read_picture
 from fleetledger.device_agent.inference.installed_model import Floats, Inputs, InstalledModel
-from fleetledger.device_agent.scene_data import Mask, sized_scenes
+from fleetledger.device_agent.scene_data import sized_scenes
 from fleetledger.device_agent.sources.mask_classes import load_mask_classes
 from fleetledger.device_agent.sources.masks import IGNORED
 from fleetledger.device_agent.sources.scenes import CLASSES

@@ -155,6 +155,13 @@ def named_files(folder: Path, part: str, problems: list[Problem]) -> dict[str, s
     return files
 
 
+def named_scenes(folder: Path) -> list[Scene]:
+    """Return the pictures with a mask, by name; raise as `named_files` does."""
+    pictures, masks = (named_files(folder, part, []) for part in (IMAGES, MASKS))
+    names = sorted(pictures.keys() & masks.keys())
+    return [Scene(pictures[name], masks[name], None) for name in names]
+
+
 def scene_digest(picture: Digest, mask: Digest) -> Digest:
     """Return the digest of a scene from those of its two files."""
     return Digest.of(f"scene {picture} {mask}".encode())
