@@ -39,12 +39,12 @@ class Room(NamedTuple):
 
 CEILINGS: dict[str, Room] = {
     "coordinator": Room(49400, 10.0, 12.5, 53, 788),
-    "device_agent": Room(21800, 10.7, 13.4, 21, 306),
-    "export": Room(7150, 10.0, 12.9, 6, 105),
+    "device_agent": Room(21800, 10.7, 13.3, 21, 305),
+    "export": Room(7150, 9.9, 12.6, 6, 105),
     "learning": Room(16550, 8.0, 9.6, 25, 207),
     "methods": Room(15650, 11.8, 15.3, 33, 129),
     "schemas": Room(8750, 7.8, 10.8, 15, 100),
-    "simulator": Room(31050, 12.6, 14.8, 57, 497),
+    "simulator": Room(30750, 12.6, 14.8, 56, 481),
     "transport": Room(6900, 8.6, 10.1, 7, 89),
 }
 

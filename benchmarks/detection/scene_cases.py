@@ -61,7 +61,7 @@ def cases_of(folder: Path, plan: Plan) -> Iterator[Case]:
         assert isinstance(test, TaskScenes), "a run on scenes"
         scenes, places = np.unique(test.scene_of, return_index=True)
         for model in models_of_run(folder / f"seed-{seed}" / "coordinator"):
-            quiet, new = pools(test.scenes.pixels[scenes], test.class_names, model, plan)
+            quiet, new = pools(test.scenes.labels[scenes], test.class_names, model, plan)
             if model.added and min(len(quiet), len(new)) < FEWEST:
                 continue
             pictures = SizedScenes(test, model.preprocessing)(places)

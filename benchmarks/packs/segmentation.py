@@ -1,4 +1,4 @@
-"""Bring a pack of pictures with masks into the layout of `simulator.datasets.segmentation.npz`.
+"""Bring a pack of pictures with masks into the layout of `simulator.datasets.npz`.
 
     python -m benchmarks.packs.segmentation camvid120.npz --out camvid.npz
     python -m benchmarks.packs.segmentation msrc160.npz --without horse mountain --out msrc.npz
@@ -21,15 +21,16 @@ import numpy.typing as npt
 
 from benchmarks.packs.to_npz import decode
 from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.npz import save_npz
 from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
-from fleetledger.simulator.datasets.segmentation.npz import save_segmentation_npz
-from fleetledger.simulator.datasets.segmentation.samples import IGNORED, SegmentedSplit, value_of
+from fleetledger.simulator.datasets.segmentation.samples import IGNORED, value_of
 
 SPLITS = {"train": 0, "test": 2}
 """Numbers of the parts in `split`."""
 
 
-def read_pack(path: Path, without: Sequence[str] = ()) -> SegmentedSplit[SegmentedImages]:
+def read_pack(path: Path, without: Sequence[str] = ()) -> Split[SegmentedImages]:
     """Return the pack as a data set; raise `KeyError` where an array is missing.
 
     Raises `ValueError` for a name in `without` that is no class of the pack.
@@ -45,10 +46,9 @@ def read_pack(path: Path, without: Sequence[str] = ()) -> SegmentedSplit[Segment
                 differences, labels = pack["x_delta"][members], pack["y"][members]
             else:
                 differences, labels = pack[f"{which}_x_delta"], pack[f"{which}_y"]
-            images = decode(differences).transpose(0, 3, 1, 2)
-            return SegmentedImages(np.ascontiguousarray(images), values[labels], kept)
+            return SegmentedImages(decode(differences), values[labels], kept)
 
-        return SegmentedSplit(train=part("train"), test=part("test"))
+        return Split(train=part("train"), test=part("test"))
 
 
 def new_values(names: Sequence[str], without: Sequence[str]) -> npt.NDArray[np.uint8]:
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help=".npz file to write")
     arguments = parser.parse_args()
     split = read_pack(arguments.pack, arguments.without)
-    save_segmentation_npz(arguments.out, split)
+    save_npz(arguments.out, split)
     print(
         f"{arguments.out}: {len(split.train):,} pictures to learn from and {len(split.test):,} to "
         f"be asked about, of {len(split.train.class_names)} classes"

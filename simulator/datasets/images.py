@@ -14,10 +14,10 @@ from typing_extensions import TypeVar
 
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.datasets.labels import first_of_every_class
 from fleetledger.simulator.datasets.samples import (
     SampleSet,
     check_labels,
-    first_of_every_class,
     pixel_digest,
     set_fingerprint,
 )

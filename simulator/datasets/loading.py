@@ -1,22 +1,38 @@
-"""From the `[data]` of a scenario to samples: one line for each data set."""
+"""Data sets that scenarios name, a value for each, and how one is read."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fleetledger.device_agent.settings import Samples
 from fleetledger.schemas.count_words import count_of
+from fleetledger.schemas.message import Strict
 from fleetledger.simulator.datasets.digits import split_digits
 from fleetledger.simulator.datasets.grammar import speak
 from fleetledger.simulator.datasets.image_folder import load_image_folder
 from fleetledger.simulator.datasets.imagenet import load_imagenet
 from fleetledger.simulator.datasets.imagenet_r import load_imagenet_r
 from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.labels import first_of_every_class
 from fleetledger.simulator.datasets.mini_imagenet import load_mini_imagenet
-from fleetledger.simulator.datasets.npz import load_npz
+from fleetledger.simulator.datasets.npz import load_npz, load_segmentation_npz
 from fleetledger.simulator.datasets.omniglot import load_omniglot
-from fleetledger.simulator.datasets.patterns import split_patterns
-from fleetledger.simulator.datasets.roots import root_of
-from fleetledger.simulator.datasets.samples import SampleSet, first_of_every_class
+from fleetledger.simulator.datasets.patterns import PatternSettings, split_patterns
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.datasets.segmentation.ade20k import load_ade20k
+from fleetledger.simulator.datasets.segmentation.camvid import load_camvid
+from fleetledger.simulator.datasets.segmentation.digit_scenes import (
+    SceneSettings,
+    split_digit_scenes,
+)
+from fleetledger.simulator.datasets.segmentation.voc import load_voc
 from fleetledger.simulator.datasets.speeches import read_speeches
-from fleetledger.simulator.datasets.texts import split_texts
+from fleetledger.simulator.datasets.texts import TextSettings, split_texts
 from fleetledger.simulator.datasets.tiny_imagenet import load_tiny_imagenet
 from fleetledger.simulator.datasets.torchvision_sets import (
     CIFAR10,
@@ -25,18 +41,158 @@ from fleetledger.simulator.datasets.torchvision_sets import (
     load_torchvision,
 )
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.scenario.sections import DataSettings
 
-_BY_TORCHVISION = {"cifar10": CIFAR10, "cifar100": CIFAR100, "fashion-mnist": FASHION_MNIST}
+Share = Annotated[float, Field(gt=0, le=1)]
+DataSetName = Literal[
+    "digits",
+    "npz",
+    "cifar10",
+    "cifar100",
+    "fashion-mnist",
+    "omniglot",
+    "image-folder",
+    "patterns",
+    "tiny-imagenet",
+    "mini-imagenet",
+    "imagenet",
+    "imagenet-r",
+    "shakespeare",
+    "grammar",
+    "digit-scenes",
+    "voc",
+    "ade20k",
+    "camvid",
+    "segmentation-npz",
+]
+"""Names of `DATA_SETS`."""
+
+
+class DataSettings(Strict):
+    """`[data]`: which images, and how many of them."""
+
+    set: DataSetName = "digits"
+    """Name of the data set; docs/datasets.md describes them."""
+    root: str | None = None
+    """Folder of the data set, or the file for `npz`, `segmentation-npz` and `shakespeare`.
+    `digits`, `patterns`, `digit-scenes` and `grammar` need none."""
+    per_class: int | None = Field(default=None, ge=1)
+    """At most so many training images of every class; left out, all. Of pictures with masks, which
+    show several classes, the first so many with each, so that a class may come to more."""
+    test_per_class: int | None = Field(default=None, ge=1)
+    """At most so many test images of every class; left out, all."""
+    test_share: Share = 0.25
+    """Share of every class that becomes test data, where a data set has no test part of its own
+    (digits, omniglot, imagenet-r, an image-folder without `test` or `val`); of texts the last share
+    of what every speaker says; of digit-scenes that of the scans which only test scenes are drawn
+    from."""
+    test_hue: float = Field(default=0.0, ge=0, le=0.5)
+    """The most by which the hue of each test picture is turned by chance, as a share of the colour
+    circle; of pictures in colour."""
+    text: TextSettings = TextSettings()
+    """How texts become samples."""
+    patterns: PatternSettings = PatternSettings()
+    """Number and size of `patterns`."""
+    scenes: SceneSettings = SceneSettings()
+    """Number and size of `digit-scenes`."""
+
+    @property
+    def known(self) -> DataSet:
+        """What is known of the data set."""
+        return DATA_SETS[self.set]
+
+    @property
+    def with_masks(self) -> bool:
+        """Whether the pictures have a class for every pixel."""
+        return self.known.kind == "scenes"
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set by the name that `[data]` gives it."""
+
+    read: Callable[[DataSettings, int], Split]
+    """Returns both parts whole. The seed decides the split of a set that has no test part of its
+    own. Raises `DatasetError` that says what is missing, and what to put where."""
+    kind: Samples = "pictures"
+    """Kind of its samples, as devices name them."""
+    on_disk: bool = True
+    """Whether `data.root` says where it lies; else it is made on the spot or comes along."""
+    coloured: bool = True
+    """Whether there are pictures in colour."""
+    by_torchvision: bool = False
+    """Whether torchvision reads it."""
+
+
+DATA_SETS: Mapping[str, DataSet] = {
+    "digits": DataSet(
+        lambda data, seed: split_digits(seed, data.test_share), on_disk=False, coloured=False
+    ),
+    "npz": DataSet(lambda data, _seed: load_npz(_root(data, "the .npz file"))),
+    "cifar10": DataSet(
+        lambda data, _seed: load_torchvision(CIFAR10, _root(data)), by_torchvision=True
+    ),
+    "cifar100": DataSet(
+        lambda data, _seed: load_torchvision(CIFAR100, _root(data)), by_torchvision=True
+    ),
+    "fashion-mnist": DataSet(
+        lambda data, _seed: load_torchvision(FASHION_MNIST, _root(data)),
+        coloured=False,
+        by_torchvision=True,
+    ),
+    "omniglot": DataSet(
+        lambda data, seed: load_omniglot(_root(data), data.test_share, seed),
+        coloured=False,
+        by_torchvision=True,
+    ),
+    "image-folder": DataSet(
+        lambda data, seed: load_image_folder(_root(data), data.test_share, seed)
+    ),
+    "patterns": DataSet(lambda data, seed: split_patterns(data.patterns, seed), on_disk=False),
+    "tiny-imagenet": DataSet(lambda data, _seed: load_tiny_imagenet(_root(data))),
+    "mini-imagenet": DataSet(
+        lambda data, seed: load_mini_imagenet(_root(data), data.test_share, seed)
+    ),
+    "imagenet": DataSet(lambda data, _seed: load_imagenet(_root(data))),
+    "imagenet-r": DataSet(lambda data, _seed: load_imagenet_r(_root(data), data.test_share)),
+    "shakespeare": DataSet(
+        lambda data, _seed: split_texts(
+            read_speeches(_root(data, "the text file")), data.text, data.test_share
+        ),
+        kind="text",
+        coloured=False,
+    ),
+    "grammar": DataSet(
+        lambda data, _seed: split_texts(speak(), data.text, data.test_share),
+        kind="text",
+        on_disk=False,
+        coloured=False,
+    ),
+    "digit-scenes": DataSet(
+        lambda data, seed: split_digit_scenes(data.scenes, seed, data.test_share),
+        kind="scenes",
+        on_disk=False,
+    ),
+    "voc": DataSet(lambda data, _seed: load_voc(_root(data)), kind="scenes"),
+    "ade20k": DataSet(lambda data, _seed: load_ade20k(_root(data)), kind="scenes"),
+    "camvid": DataSet(lambda data, _seed: load_camvid(_root(data)), kind="scenes"),
+    "segmentation-npz": DataSet(
+        lambda data, _seed: load_segmentation_npz(_root(data, "the .npz file")), kind="scenes"
+    ),
+}
+"""By name; whatever else is known of a data set follows from its value."""
+
+
+def names_of(kind: Samples) -> list[str]:
+    """Return the names of the data sets of one kind."""
+    return [name for name, each in DATA_SETS.items() if each.kind == kind]
 
 
 def load_split(data: DataSettings, seed: int) -> Split:
     """Return the data set in two parts, with at most the images per class that `data` allows.
 
-    `seed` decides the split of a data set that has no test part of its own. Raises `DatasetError`
-    that says what is missing, and what to put where.
+    Raises `DatasetError` that says what is missing, and what to put where.
     """
-    split = _whole(data, seed)
+    split = DATA_SETS[data.set].read(data, seed)
     limited = Split(
         train=_limited(split.train, data.per_class), test=_limited(split.test, data.test_per_class)
     )
@@ -49,40 +205,17 @@ def load_split(data: DataSettings, seed: int) -> Split:
     return limited
 
 
-def _whole(data: DataSettings, seed: int) -> Split:
-    match data.set:
-        case "digits":
-            return split_digits(seed, data.test_share)
-        case "npz":
-            return load_npz(root_of(data, "the .npz file"))
-        case "cifar10" | "cifar100" | "fashion-mnist":
-            return load_torchvision(_BY_TORCHVISION[data.set], root_of(data))
-        case "omniglot":
-            return load_omniglot(root_of(data), data.test_share, seed)
-        case "image-folder":
-            return load_image_folder(root_of(data), data.test_share, seed)
-        case "patterns":
-            return split_patterns(data.patterns, seed)
-        case "tiny-imagenet":
-            return load_tiny_imagenet(root_of(data))
-        case "mini-imagenet":
-            return load_mini_imagenet(root_of(data), data.test_share, seed)
-        case "imagenet":
-            return load_imagenet(root_of(data))
-        case "imagenet-r":
-            return load_imagenet_r(root_of(data), data.test_share)
-        case "shakespeare" | "grammar":
-            is_file = data.set == "shakespeare"
-            said = read_speeches(root_of(data, "the text file")) if is_file else speak()
-            return split_texts(said, data.text, data.test_share)
-        case _:
-            raise DatasetError(
-                f"data.set: {data.set!r} has pictures with masks, which show several classes; "
-                "`fleetledger.simulator.datasets.segmentation.loading` reads them"
-            )
-
-
 def _limited(samples: SampleSet, per_class: int | None) -> SampleSet:
     if per_class is None:
         return samples
     return samples.take(first_of_every_class(samples.labels, per_class))
+
+
+def _root(data: DataSettings, what: str = "the folder of the data set") -> Path:
+    """Return the file or folder that `[data]` names; raise `DatasetError` where it names none."""
+    if data.root is None:
+        raise DatasetError(
+            f"data.root: missing; {data.set!r} lies on disk, so give {what} (docs/datasets.md "
+            "tells the layout)"
+        )
+    return Path(data.root).expanduser()

@@ -1,4 +1,4 @@
-"""What every part of a data set offers, whether its samples lie in memory or in files."""
+"""Interface of every part of a data set, whether its samples lie in memory or in files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SampleSet(Protocol):
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """Classes, (N,)."""
+        """Classes, (N,), or what is shown of every class, (N, C); see `datasets.labels`."""
 
     @property
     def class_names(self) -> tuple[ClassName, ...]:
@@ -96,9 +96,3 @@ def check_labels(
             f"owners: shape {owners.shape} beside {count_of(len(labels), 'label')}; give one owner "
             "per image"
         )
-
-
-def first_of_every_class(labels: NDArray[np.int64], per_class: int) -> NDArray[np.int64]:
-    """Return the indices of the first `per_class` samples of every class, ascending."""
-    first = [np.flatnonzero(labels == label)[:per_class] for label in np.unique(labels)]
-    return np.sort(np.concatenate([np.empty(0, np.int64), *first])).astype(np.int64)

@@ -20,15 +20,32 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from fleetledger.schemas.count_words import count_of
+from fleetledger.schemas.message import Strict
 from fleetledger.simulator.datasets.character_names import character_class
 from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.text_windows import Corpus, TextWindows
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.scenario.sections import TextSettings
 
 Indices = NDArray[np.int64]
+
+
+class TextSettings(Strict):
+    """`[data.text]`: how a text by several speakers becomes samples (docs/text.md)."""
+
+    length: int = Field(default=64, ge=1, le=1024)
+    """Characters of a sample; its class is the character that follows."""
+    classes: int | None = Field(default=None, ge=2)
+    """So many of the most frequent characters are classes; left out, all."""
+    speakers: int = Field(default=100, ge=1)
+    """Those who speak most are natural owners; what all others say is public text, from which an
+    encoder may learn."""
+    windows: int = Field(default=1000, ge=1)
+    """Most training samples of a speaker, evenly spaced over what is to be learned from."""
+    test_windows: int = Field(default=200, ge=1)
+    """Most test samples of a speaker, evenly spaced over the rest."""
 
 
 @dataclass(frozen=True)

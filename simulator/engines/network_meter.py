@@ -19,7 +19,7 @@ from fleetledger.simulator.backbones.adapted import frozen_part
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.engines.network_inputs import SampleInputs, inputs_of
-from fleetledger.simulator.engines.scene_meter import Rows, SceneMeter
+from fleetledger.simulator.engines.scene_meter import Rows, mean_iou
 from fleetledger.simulator.virtual.training import torch_device
 
 _BATCH = 512
@@ -54,20 +54,12 @@ class NetworkMeter:
         """What the network sees; only runs that train one ask for it."""
         return inputs_of(self._prepared)
 
-    @cached_property
-    def _scenes(self) -> SceneMeter | None:
-        """What measures scenes; None of samples that have one class each."""
-        test = self._prepared.split.test
-        if not isinstance(test, TaskScenes):
-            return None
-        return SceneMeter(test.scenes, of_pictures(self._prepared.preprocessing))
-
     def accuracy(
         self, method: str, settings: Mapping[str, Any], weights: bytes, seen: tuple[int, ...]
     ) -> float:
         """Return the share (0 to 1) of right answers on the test images of the classes `seen`.
 
-        Of a network that gives pixels classes it is the mIoU on some test scenes; see `SceneMeter`.
+        Of a network that gives pixels classes it is the mIoU on some test scenes.
         """
         from fleetledger.learning.networks.conversion import to_tensors  # noqa: PLC0415 - needs torch
 
@@ -76,9 +68,10 @@ class NetworkMeter:
         network, arrays, names = side.network_of(side.read_assignment(settings), weights)
         device = torch_device(prepared.scenario.engine.device)
         if isinstance(network, SegmentationNetwork):
-            assert self._scenes is not None
+            test, spec = prepared.split.test, of_pictures(prepared.preprocessing)
+            assert isinstance(test, TaskScenes)
             rows = Rows(network, *to_tensors(arrays, device), names)
-            return self._scenes.mean_iou(rows, seen, device)
+            return mean_iou(rows, test.scenes, spec, seen, device)
         return self._share(Voters(network, names, (arrays,), (1,)), seen)
 
     def parts_accuracy(

@@ -8,22 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from fleetledger.learning.errors import ImageError
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
-from fleetledger.learning.numerics.preprocessing import sized_mask, sized_pixels
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.labels import samples_of
 from fleetledger.simulator.datasets.segmentation.masks import show_classes
-from fleetledger.simulator.datasets.segmentation.samples import (
-    BACKGROUND,
-    SegmentedSamples,
-    value_of,
-)
-from fleetledger.simulator.errors import DatasetError
+from fleetledger.simulator.datasets.segmentation.samples import BACKGROUND, SceneSet, value_of
 from fleetledger.simulator.metrics.segmentation import PixelCounts, score_stage
-from fleetledger.simulator.plan.segmentation.overlapped import pictures_with
+from fleetledger.simulator.virtual.scenes import sized_scene
 
 if TYPE_CHECKING:
     import torch
@@ -46,52 +39,37 @@ class Rows:
     names: Sequence[ClassName]
 
 
-class SceneMeter:
-    """Measures networks on some of the test scenes."""
+def mean_iou(
+    rows: Rows,
+    scenes: SceneSet,
+    preprocessing: Preprocessing,
+    seen: Sequence[int],
+    device: torch.device,
+) -> float:
+    """Return the mIoU (0 to 1) over background and the classes `seen` on some of the scenes.
 
-    def __init__(self, scenes: SegmentedSamples, preprocessing: Preprocessing) -> None:
-        self._scenes = scenes
-        self._preprocessing = preprocessing
-
-    def mean_iou(self, rows: Rows, seen: Sequence[int], device: torch.device) -> float:
-        """Return the mIoU (0 to 1) over background and the classes `seen`, as masks show them.
-
-        Raises `DatasetError` for a scene that cannot be used.
-        """
-        names = self._scenes.class_names
-        values = [value_of(names.index(name)) for name in rows.names]
-        value_of_row = np.array([BACKGROUND, *values], np.uint8)
-        counts = PixelCounts.none(len(names))
-        for chunk in _chunks(chosen_scenes(self._scenes, seen)):
-            pictures, masks = self._read(chunk)
-            said = value_of_row[_best_rows(rows, self._preprocessing, pictures, device)]
-            counts += PixelCounts.of(show_classes(masks, seen), said, len(names))
-        return score_stage(counts, [seen]).all
-
-    def _read(self, indices: NDArray[np.int64]) -> tuple[Pixels, Pixels]:
-        """Return pictures (n, c, H, W) and whole masks (n, H, W)."""
-        pictures, masks = [], []
-        for index in indices:
-            scene = self._scenes.scene(int(index))
-            picture = Image.fromarray(np.ascontiguousarray(scene.picture.transpose(1, 2, 0)))
-            try:
-                pictures.append(sized_pixels(picture, self._preprocessing).transpose(2, 0, 1))
-                masks.append(sized_mask(scene.mask, self._preprocessing))
-            except ImageError as error:
-                raise DatasetError(f"data: a scene cannot be used: {error}") from error
-        return np.stack(pictures), np.stack(masks)
+    Raises `DatasetError` for a scene that cannot be used.
+    """
+    names = scenes.class_names
+    values = [value_of(names.index(name)) for name in rows.names]
+    value_of_row = np.array([BACKGROUND, *values], np.uint8)
+    counts = PixelCounts.none(len(names))
+    chosen = chosen_scenes(scenes, seen)
+    for first in range(0, len(chosen), _BATCH):
+        indices = chosen[first : first + _BATCH].tolist()
+        sized = [sized_scene(scenes, index, preprocessing) for index in indices]
+        pictures, masks = (np.stack(part) for part in zip(*sized, strict=True))
+        said = value_of_row[_best_rows(rows, preprocessing, pictures, device)]
+        counts += PixelCounts.of(show_classes(masks, seen), said, len(names))
+    return score_stage(counts, [seen]).all
 
 
-def chosen_scenes(scenes: SegmentedSamples, seen: Sequence[int]) -> NDArray[np.int64]:
+def chosen_scenes(scenes: SceneSet, seen: Sequence[int]) -> NDArray[np.int64]:
     """Return the scenes that are measured, ascending; they show any of the classes `seen`."""
-    asked = pictures_with(scenes.presence, seen)
+    asked = samples_of(scenes.labels, seen)
     places = np.linspace(0, len(asked) - 1, min(len(asked), MOST_SCENES)).round().astype(np.int64)
     chosen: NDArray[np.int64] = asked[places]
     return chosen
-
-
-def _chunks(indices: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    return [indices[first : first + _BATCH] for first in range(0, len(indices), _BATCH)]
 
 
 def _best_rows(

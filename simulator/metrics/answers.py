@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
-import zipfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.any_answers import (
+    AnyAnswers,
+    Counts,
+    Floats,
+    Labels,
+    Learned,
+    read_answers,
+)
+from fleetledger.simulator.metrics.confusion import count_pairs
+from fleetledger.simulator.metrics.recall_and_f1 import (
+    batchwise_f1,
+    batchwise_recall,
+    macro_f1,
+    macro_recall,
+)
 from fleetledger.simulator.metrics.task_scores import TaskScores
 
-Labels = NDArray[np.int64]
 NO_ANSWER = -1
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Answers of one seed. Raises `MetricsError` when shapes or labels do not fit together."""
+class Answers(AnyAnswers):
+    """Answers of samples. Raises `MetricsError` when shapes or labels do not fit together."""
 
+    SCORE = "accuracy"
+    ARRAYS: ClassVar[Mapping[str, Any]] = {
+        "labels": np.int64,
+        "predictions": np.int32,
+        "stage_of_class": np.int64,
+    }
     labels: Labels
     """True labels of the N test samples, (N,); they index C classes."""
     predictions: NDArray[np.int32]
@@ -36,10 +58,19 @@ class Answers:
             if not (self.stage_of_sample == stage).any():
                 raise MetricsError(f"stage {stage}: no test sample of its classes; give some")
 
+    @classmethod
+    def load(cls, path: Path) -> Answers:
+        """Read what `save` wrote; raise `MetricsError` for another file."""
+        return read_answers(path, cls.ARRAYS, cls)
+
     @property
     def stages(self) -> int:
         """T, the number of stages that were answered."""
         return len(self.predictions)
+
+    def first(self, stages: int) -> Answers:
+        """Return the answers of the first so many stages."""
+        return replace(self, predictions=self.predictions[:stages])
 
     @property
     def stage_of_sample(self) -> Labels:
@@ -50,10 +81,6 @@ class Answers:
         """Return which samples the model of `stage` is asked about: all of classes seen by then."""
         task = self.stage_of_sample
         return (task >= 1) & (task <= stage)
-
-    def seen(self, stage: int) -> Labels:
-        """Return the labels of all classes seen by `stage`, ascending."""
-        return np.flatnonzero((self.stage_of_class >= 1) & (self.stage_of_class <= stage))
 
     def answered(self, stage: int) -> tuple[Labels, Labels]:
         """Return true and predicted labels of the samples asked after `stage`."""
@@ -70,28 +97,53 @@ class Answers:
             correct[stage - 1] = np.bincount(task[truth == predicted], minlength=self.stages)
         return TaskScores(correct, total)
 
-    def save(self, path: Path) -> None:
-        """Write as npz; `load` gives back the same."""
-        with path.open("wb") as file:  # a path would get `.npz` added
-            np.savez_compressed(
-                file,
-                labels=self.labels,
-                predictions=self.predictions,
-                stage_of_class=self.stage_of_class,
-            )
+    def score(self, stage: int) -> float:
+        """Return the share of right answers after `stage`."""
+        truth, predicted = self.answered(stage)
+        return float((truth == predicted).mean())
 
-    @classmethod
-    def load(cls, path: Path) -> Answers:
-        """Read what `save` wrote. Raises `MetricsError` when the file is missing or another."""
-        try:
-            with np.load(path) as held:
-                return cls(
-                    held["labels"].astype(np.int64),
-                    held["predictions"].astype(np.int32),
-                    held["stage_of_class"].astype(np.int64),
-                )
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise MetricsError(f"{path}: no answers of a run: {error}; run it again") from error
+    def learned(self, class_names: tuple[ClassName, ...]) -> tuple[Learned, ...]:
+        """Return what was learned by the end of each stage."""
+        scores = self.task_scores()
+        return tuple(self._learned(scores, row) for row in range(self.stages))
+
+    def _learned(self, scores: TaskScores, row: int) -> Learned:
+        correct, total = scores.correct[row, : row + 1], scores.total[row, : row + 1]
+        truth, predicted = self.answered(row + 1)
+        classes = self.seen(row + 1)
+        return Learned(
+            accuracy=float(scores.accuracy_seen()[row]),
+            accuracy_by_tasks=float(scores.accuracy_seen("tasks")[row]),
+            old_accuracy=float(correct[:-1].sum() / total[:-1].sum()) if row else None,
+            new_accuracy=float(correct[-1] / total[-1]),
+            forgetting=scores.forgetting(after=row),
+            recall=macro_recall(truth, predicted),
+            f1=macro_f1(truth, predicted),
+            recall_batchwise128=batchwise_recall(truth, predicted, classes),
+            f1_batchwise128=batchwise_f1(truth, predicted, classes),
+            task_correct=tuple(int(value) for value in correct),
+            task_total=tuple(int(value) for value in total),
+        )
+
+    def task_confusion(self, stage: int) -> Counts:
+        """Return counts after `stage`, (T, T): the true class's stage against the predicted one's.
+
+        Answers right about the task may still be wrong about the class. A sample without an answer
+        is in no column.
+        """
+        truth, predicted = self.answered(stage)
+        task, given = self.stage_of_class, predicted >= 0
+        return count_pairs(task[truth[given]] - 1, task[predicted[given]] - 1, self.stages)
+
+    def class_accuracy(self, stage: int) -> Floats:
+        """Return the share of right answers by label after `stage`."""
+        truth, predicted = self.answered(stage)
+        classes = len(self.stage_of_class)
+        right = np.bincount(truth[truth == predicted], minlength=classes).astype(np.float64)
+        asked = np.bincount(truth, minlength=classes)
+        accuracy = np.full(classes, np.nan)
+        np.divide(right, asked, out=accuracy, where=asked > 0)
+        return accuracy
 
 
 def _check_shapes(answers: Answers) -> None:

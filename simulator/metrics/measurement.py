@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 from fleetledger.schemas.values import ClassName, DeviceId
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.any_answers import AnyAnswers
-from fleetledger.simulator.metrics.confusion import task_confusion
 from fleetledger.simulator.metrics.headline import headline
-from fleetledger.simulator.metrics.learned import learned_by_stage
 from fleetledger.simulator.metrics.metric import MeasuredSeed
 from fleetledger.simulator.metrics.novelty_outcomes import noticing
-from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
 from fleetledger.simulator.metrics.plan_counts import PlanCounts
 from fleetledger.simulator.metrics.seed_metrics import DeviceMetrics, Distribution, SeedMetrics
 from fleetledger.simulator.metrics.stage_measurement import ScoredSeed, measure_stage
@@ -36,27 +33,21 @@ def measure_seed(
     counts. Raises `MetricsError` when they do not fit together.
     """
     _check(records, answers, plan_counts)
-    seed = ScoredSeed(answers, plan_counts, learned_by_stage(answers, plan_counts.class_names))
+    seed = ScoredSeed(answers, plan_counts, answers.learned(plan_counts.class_names))
     stages = tuple(measure_stage(record, seed) for record in records)
     devices = _measure_devices(records, seed)
     names = [name for record in records for name in record.class_names]
     return SeedMetrics(
-        score="mIoU" if isinstance(answers, PixelAnswers) else "accuracy",
+        score=answers.SCORE,
         headline=headline(MeasuredSeed(stages, devices)),
         stages=stages,
         task_confusion=tuple(
-            tuple(int(count) for count in row) for row in _task_confusion(answers)
+            tuple(int(count) for count in row) for row in answers.task_confusion(answers.stages)
         ),
         devices=devices,
         distribution=distribution(plan_counts, names),
         noticing=noticing(stages),
     )
-
-
-def _task_confusion(answers: AnyAnswers) -> NDArray[np.int64]:
-    if isinstance(answers, PixelAnswers):
-        return answers.task_confusion()
-    return task_confusion(answers, answers.stages)
 
 
 def _check(records: Sequence[StageRecord], answers: AnyAnswers, counts: PlanCounts) -> None:

@@ -11,10 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.metrics.any_answers import AnyAnswers
-from fleetledger.simulator.metrics.confusion import class_accuracy
-from fleetledger.simulator.metrics.learned import Learned
-from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
+from fleetledger.simulator.metrics.any_answers import AnyAnswers, Learned
 from fleetledger.simulator.metrics.plan_counts import PlanCounts
 from fleetledger.simulator.metrics.seed_metrics import (
     Detection,
@@ -37,15 +34,11 @@ class ScoredSeed:
     """By stage."""
 
     def accuracy_of_devices(self, record: StageRecord) -> dict[DeviceId, float]:
-        """Return the accuracy of the devices that are there and hold samples; see `devices`.
-
-        Of answers of pixels none: scenes hold many classes, so a device has no shares of them.
-        """
-        if isinstance(self.answers, PixelAnswers):
+        """Return the accuracy of the devices that are there and hold samples; see `devices`."""
+        by_class = self.answers.class_accuracy(record.stage)
+        if by_class is None:
             return {}
-        values = device_accuracy(
-            self.counts.so_far(record.stage), class_accuracy(self.answers, record.stage)
-        )
+        values = device_accuracy(self.counts.so_far(record.stage), by_class)
         return {
             device: float(value)
             for device, value in zip(self.counts.devices, values, strict=True)

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetledger.schemas.count_words import count_of
+from fleetledger.simulator.datasets.labels import Indices, Labels, samples_of
 from fleetledger.simulator.errors import PartitionError
 from fleetledger.simulator.plan.shares import part_of
 from fleetledger.simulator.scenario.sections import PartitionSettings
 
-Indices = NDArray[np.int64]
 Rule = Callable[[Indices, int, PartitionSettings, np.random.Generator], list[Indices]]
 MAX_DRAWS = 10_000
 """Attempts after which a skewed partition is given up: the skew leaves some device too little."""
@@ -101,15 +101,19 @@ def _check_class(samples: int, holders: int) -> None:
 
 
 def partition_by_class_share(
-    labels: Indices, devices: int, settings: PartitionSettings, random: np.random.Generator
+    labels: Labels, devices: int, settings: PartitionSettings, random: np.random.Generator
 ) -> list[Indices]:
     """Let every device draw `class_share` of the classes, and `image_share` of their images.
 
-    `labels` is (N,). Both shares are rounded down, but never below one: LGA's int(0.6 * classes)
-    with all images of each, FBL's 0.5 of the classes with 60 % of their images. Devices draw for
-    themselves, so several may hold one image, and an image whose class nobody drew, or which
-    nobody drew, is left out of the stage, as in the program of LGA.
+    `labels` is (N,), or (N, C) of the C classes that are dealt. Both shares are rounded down, but
+    never below one: LGA's int(0.6 * classes) with all images of each, FBL's 0.5 of the classes with
+    60 % of their images. Each class gives its share; of images that show several, all together that
+    show any class drawn. Devices draw for themselves, so several may hold one image, and an image
+    whose class nobody drew, or which nobody drew, is left out of the stage, as in the program of
+    LGA.
     """
+    if labels.ndim == 2:
+        return [_drawn_shown(labels, settings, random) for _ in range(devices)]
     classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     return [_drawn(classes, settings, random) for _ in range(devices)]
 
@@ -118,9 +122,20 @@ def _drawn(
     classes: list[Indices], settings: PartitionSettings, random: np.random.Generator
 ) -> Indices:
     """Return what one device holds, ascending."""
-    number = max(1, part_of(settings.class_share, len(classes)))
-    drawn = random.permutation(len(classes))[:number]
+    drawn = _classes(len(classes), settings, random)
     return np.sort(np.concatenate([_images(classes[c], settings, random) for c in drawn]))
+
+
+def _drawn_shown(
+    labels: Labels, settings: PartitionSettings, random: np.random.Generator
+) -> Indices:
+    """Return what one device holds of samples that show several classes, ascending."""
+    drawn = _classes(labels.shape[1], settings, random)
+    return np.sort(_images(samples_of(labels, drawn.tolist()), settings, random))
+
+
+def _classes(classes: int, settings: PartitionSettings, random: np.random.Generator) -> Indices:
+    return random.permutation(classes)[: max(1, part_of(settings.class_share, classes))]
 
 
 def _images(members: Indices, settings: PartitionSettings, random: np.random.Generator) -> Indices:
@@ -220,3 +235,5 @@ RULES_BY_CLASS: dict[str, Rule] = {
     "one-class": partition_by_one_class,
 }
 """The rules that look at labels (N,), the number of devices, settings and random numbers."""
+OF_SEVERAL = "class-share"
+"""The one that also takes labels (N, C)."""

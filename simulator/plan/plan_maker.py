@@ -6,15 +6,21 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fleetledger.schemas.values import ClassName, DeviceId
 from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.labels import (
+    Indices,
+    Labels,
+    count_samples,
+    samples_of,
+    without_samples_of,
+)
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.errors import PartitionError, PlanError
 from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, Group, StagePlan
 from fleetledger.simulator.plan.groups import excluded_devices, group_devices
-from fleetledger.simulator.plan.partitions import RULES_BY_CLASS, partition_by_owner
+from fleetledger.simulator.plan.partitions import OF_SEVERAL, RULES_BY_CLASS, partition_by_owner
 from fleetledger.simulator.plan.presence import Presence, draw_presence
 from fleetledger.simulator.plan.roster import Roster
 from fleetledger.simulator.plan.stage_notes import (
@@ -27,37 +33,46 @@ from fleetledger.simulator.plan.streams import random_stream
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.sections import DeviceSettings, PartitionSettings
 
-Indices = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class _Planner:
     """What all stages of one plan share."""
 
-    settings: DeviceSettings
+    devices: DeviceSettings
     roster: Roster
     dealer: Dealer
+    stages: Stages
+    disjoint: bool
+    """Whether samples that show a class of a later stage wait for it."""
     class_names: Sequence[ClassName]
     seed: int
+
+    def labels(self, number: int) -> Labels:
+        """Return the labels of all training samples, as far as a stage may have these."""
+        later = [label for classes in self.stages[number:] for label in classes]
+        labels = self.dealer.labels
+        return without_samples_of(labels, later) if self.disjoint and later else labels
 
 
 def make_plan(scenario: Scenario, split: Split[SampleSet], seed: int) -> FleetPlan:
     """Return who gets which training sample when.
 
     Classes are put in order and divided into stages; in each stage the devices are grouped, the
-    samples of its classes dealt to those that get some, and drop-outs and delays drawn. The same
-    scenario, training labels and seed give the same plan (`simulator.plan.streams` says how far);
-    a stage's draw depends on no other stage. Raises `PlanError` where scenario and data set do not
-    fit each other, and `PartitionError` where a stage cannot be dealt.
+    samples of its classes dealt to those that get some, and drop-outs and delays drawn. A sample
+    that shows several classes comes with each stage that has one of them. The same scenario,
+    training labels and seed give the same plan (`simulator.plan.streams` says how far); a stage's
+    draw depends on no other stage. Raises `PlanError` where scenario and data set do not fit each
+    other, and `PartitionError` where a stage cannot be dealt.
     """
     train, settings = split.train, scenario.devices
-    stages = divide_classes(scenario.stages, train.class_names, seed)
-    _check_images(stages, train.labels, train.class_names)
     dealer = Dealer.of(settings.partition, train)
+    stages = divide_classes(scenario.stages, train.class_names, seed)
     roster = Roster.of(settings)
     if dealer.most_devices is not None:
         roster = roster.limited_to(dealer.most_devices, len(stages))
-    planner = _Planner(settings, roster, dealer, train.class_names, seed)
+    disjoint = scenario.stages.scenes == "disjoint"
+    planner = _Planner(settings, roster, dealer, stages, disjoint, train.class_names, seed)
+    _check_samples(planner)
     unequal = describe_unequal(stages, scenario.stages.larger_first)
     plans = [
         _plan_stage(planner, number, classes, unequal if number == 1 else None)
@@ -94,16 +109,17 @@ def _plan_stage(
     planner: _Planner, number: int, classes: tuple[int, ...], note: str | None
 ) -> StagePlan:
     random = random_stream(planner.seed, "groups", number)
-    groups = group_devices(planner.settings.groups, planner.roster, number, random)
+    groups = group_devices(planner.devices.groups, planner.roster, number, random)
     receivers = [device for device, group in groups.items() if group != "old"]
-    shares = _deal(planner, number, classes, receivers)
-    presence = draw_presence(planner.settings, list(groups), planner.seed, number)
-    excluded = excluded_devices(planner.settings.groups, planner.roster, groups)
+    labels = planner.labels(number)
+    shares = _deal(planner, number, labels, receivers)
+    presence = draw_presence(planner.devices, list(groups), planner.seed, number)
+    excluded = excluded_devices(planner.devices.groups, planner.roster, groups)
     _check_first_stage(number, shares, presence, planner)
     devices = device_stages(groups, shares, presence, excluded)
     notes = (
         note,
-        describe_unreached(classes, shares.values(), planner.dealer.labels, planner.class_names),
+        describe_unreached(classes, shares.values(), labels, planner.class_names),
         describe_offline(devices.values()),
         describe_excluded(len(excluded)),
     )
@@ -111,29 +127,30 @@ def _plan_stage(
 
 
 def _deal(
-    planner: _Planner, number: int, classes: tuple[int, ...], receivers: list[int]
+    planner: _Planner, number: int, labels: Labels, receivers: list[int]
 ) -> Mapping[int, Indices]:
-    seeds = planner.settings.partition.seeds
+    seeds = planner.devices.partition.seeds
     random = (
         np.random.default_rng(seeds[number - 1])
         if seeds
         else random_stream(planner.seed, "partition", number)
     )
     try:
-        return planner.dealer.deal(classes, receivers, random)
+        return planner.dealer.deal(labels, planner.stages[number - 1], receivers, random)
     except PartitionError as error:
         raise PartitionError(f"stage {number}: {error}") from error
 
 
-def _check_images(stages: Stages, labels: Indices, class_names: Sequence[ClassName]) -> None:
-    """Raise `PlanError` where a class of a stage has no training image."""
-    numbers = np.bincount(labels, minlength=len(class_names))
-    for number, classes in enumerate(stages, start=1):
+def _check_samples(planner: _Planner) -> None:
+    """Raise `PlanError` where a class of a stage is in no training sample of the stage."""
+    for number, classes in enumerate(planner.stages, start=1):
+        there = count_samples(planner.labels(number), len(planner.class_names))
         for label in classes:
-            if not numbers[label]:
+            if not there[label]:
+                alone = " without a class of a later stage" if planner.disjoint else ""
                 raise PlanError(
-                    f"stages: {class_names[label]!s} of stage {number} has no training image; "
-                    "give it some, or name the classes of the stages with lists"
+                    f"stages: {planner.class_names[label]!s} of stage {number} has no training "
+                    f"image{alone}; give it some, or name the classes of the stages with lists"
                 )
 
 
@@ -146,7 +163,7 @@ def _check_first_stage(
     """Raise `PlanError` where no device could give anything to the first model."""
     if number == 1 and not any(presence[k].online and len(part) for k, part in shares.items()):
         raise PlanError(
-            f"devices.dropout: with {planner.settings.dropout} and seed {planner.seed} every "
+            f"devices.dropout: with {planner.devices.dropout} and seed {planner.seed} every "
             "device with images is offline in stage 1, so there can be no first model; give a "
             "smaller dropout or another seed"
         )
@@ -157,22 +174,28 @@ class Dealer:
     """Deals training samples by a scenario's rule."""
 
     settings: PartitionSettings
-    labels: Indices
-    """(N,), of all training samples."""
+    labels: Labels
+    """Of all training samples."""
     owners: Indices | None
     """(N,), under the rule `owner`: the devices are these owners, in ascending order."""
 
     @classmethod
     def of(cls, settings: PartitionSettings, train: SampleSet) -> Dealer:
-        """Return a dealer; raise `PlanError` where the rule needs owners and there are none."""
+        """Return a dealer; raise `PlanError` where the rule needs what the samples have not."""
+        labels = train.labels
+        if labels.ndim == 2 and settings.rule != OF_SEVERAL:
+            raise PlanError(
+                f"devices.partition.rule: {settings.rule!r}; pictures with several classes are "
+                f"dealt by {OF_SEVERAL!r}"
+            )
         if settings.rule != "owner":
-            return cls(settings, train.labels, None)
+            return cls(settings, labels, None)
         if train.owners is None:
             raise PlanError(
                 "devices.partition.rule: owner, but the data set does not say who owns its "
                 "images; give another rule"
             )
-        return cls(settings, train.labels, train.owners)
+        return cls(settings, labels, train.owners)
 
     @property
     def most_devices(self) -> int | None:
@@ -180,26 +203,29 @@ class Dealer:
         return None if self.owners is None else len(np.unique(self.owners))
 
     def deal(
-        self, classes: Sequence[int], devices: Sequence[int], random: np.random.Generator
+        self,
+        labels: Labels,
+        classes: Sequence[int],
+        devices: Sequence[int],
+        random: np.random.Generator,
     ) -> Mapping[int, Indices]:
         """Return the samples of some classes that each device gets, ascending.
 
-        `devices` are numbers from 1. Raises `PartitionError` where the rule cannot deal so.
+        `labels` are those of all samples; `devices` are numbers from 1. Raises `PartitionError`
+        where the rule cannot deal so.
         """
         if not devices:
             raise PartitionError(
                 "no device gets its images; give a larger devices.groups.new_share, or let "
                 "devices join"
             )
-        pool = np.flatnonzero(np.isin(self.labels, classes)).astype(np.int64)
-        parts = self._parts(pool, devices, random)
-        return {device: pool[part] for device, part in zip(devices, parts, strict=True)}
-
-    def _parts(
-        self, pool: Indices, devices: Sequence[int], random: np.random.Generator
-    ) -> list[Indices]:
+        pool = samples_of(labels, classes)
         if self.owners is not None:
             owners = np.unique(self.owners)
-            return partition_by_owner(self.owners[pool], [int(owners[n - 1]) for n in devices])
-        rule = RULES_BY_CLASS[self.settings.rule]
-        return rule(self.labels[pool], len(devices), self.settings, random)
+            wanted = [int(owners[number - 1]) for number in devices]
+            parts = partition_by_owner(self.owners[pool], wanted)
+        else:
+            shown = labels[pool] if labels.ndim == 1 else labels[np.ix_(pool, np.array(classes))]
+            rule = RULES_BY_CLASS[self.settings.rule]
+            parts = rule(shown, len(devices), self.settings, random)
+        return {device: pool[part] for device, part in zip(devices, parts, strict=True)}

@@ -5,34 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fleetledger.schemas.count_words import agree, count_of
 from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.labels import Indices, Labels, showing
 from fleetledger.simulator.plan.fleet_plan import DeviceStage
-
-Indices = NDArray[np.int64]
 
 
 def describe_unreached(
     classes: Sequence[int],
     shares: Iterable[Indices],
-    labels: Indices,
+    labels: Labels,
     class_names: Sequence[ClassName],
 ) -> str | None:
     """Say how many images of a stage's classes reach no device, and which classes nobody has.
 
-    `labels` (N,) are those of all training samples, `shares` index them. None where every image
+    `labels` are those of all training samples, `shares` index them. None where every image
     has a device.
     """
     held = np.zeros(len(labels), bool)
     for share in shares:
         held[share] = True
-    wanted = np.isin(labels, classes)
+    wanted = showing(labels, classes)
     lost = int((wanted & ~held).sum())
     if not lost:
         return None
-    missing = [class_names[label] for label in classes if not held[labels == label].any()]
+    missing = [class_names[c] for c in classes if not (held & showing(labels, [c])).any()]
     nobody = f"; nobody has {', '.join(missing)}" if missing else ""
     of, reach = count_of(int(wanted.sum()), "image"), agree(lost, "reaches", "reach")
     return f"{lost} of {of} of the stage {reach} no device{nobody}"

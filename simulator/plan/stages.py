@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -104,14 +104,14 @@ def order_classes(rule: OrderRule, classes: int, seed: int) -> NDArray[np.int64]
 
     Raises `PlanError` when `icarl` is asked of another number of classes than 100.
     """
-    if rule == "icarl":
-        return _icarl_order(classes)
-    if rule == "seeded":
-        return random_stream(seed, "class order").permutation(classes).astype(np.int64)
-    return np.arange(classes, dtype=np.int64)
+    return ORDERS[rule](classes, seed)
 
 
-def _icarl_order(classes: int) -> NDArray[np.int64]:
+def _seeded_order(classes: int, seed: int) -> NDArray[np.int64]:
+    return random_stream(seed, "class order").permutation(classes).astype(np.int64)
+
+
+def _icarl_order(classes: int, _seed: int) -> NDArray[np.int64]:
     """Return the class order of iCaRL's first run on CIFAR-100: 87, 0, 52, 58, 44, 91, ...
 
     As the authors' program makes it (github.com/srebuffi/iCaRL, folder iCaRL-TheanoLasagne): it
@@ -131,3 +131,11 @@ def _icarl_order(classes: int) -> NDArray[np.int64]:
     order = np.arange(classes, dtype=np.int64)
     random.shuffle(order)
     return order
+
+
+ORDERS: Mapping[OrderRule, Callable[[int, int], NDArray[np.int64]]] = {
+    "seeded": _seeded_order,
+    "as-is": lambda classes, _seed: np.arange(classes, dtype=np.int64),
+    "icarl": _icarl_order,
+}
+"""Orders by name: from the number of classes and the seed to labels."""

@@ -8,7 +8,6 @@ from fleetledger.simulator.backbones.from_torchvision import weights_file
 from fleetledger.simulator.errors import BackboneError
 from fleetledger.simulator.scenario.backbone import BackboneSettings
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.sections import WITHOUT_FILES
 from fleetledger.simulator.scenario.tiny import Absent
 
 
@@ -16,7 +15,7 @@ def absent_here(scenario: Scenario) -> Absent:
     """Return what the scenario names and is not there; nothing is opened."""
     data, backbone = scenario.data, scenario.backbone
     return Absent(
-        data=data.set not in WITHOUT_FILES and not _is_there(data.root),
+        data=data.known.on_disk and not _is_there(data.root),
         weights=backbone.weights is not None and not _has_weights(backbone, backbone.weights),
         file=backbone.network == "file" and not _is_there(backbone.file),
         trunk=scenario.method.trunk is not None and not _is_there(scenario.method.trunk),

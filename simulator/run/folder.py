@@ -25,11 +25,39 @@ from fleetledger.coordinator.ledger.lock import WriterLock
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.errors import RunError
-from fleetledger.simulator.metrics.any_answers import AnyAnswers, Kept, load_answers
+from fleetledger.simulator.metrics.answers import Answers
+from fleetledger.simulator.metrics.any_answers import AnyAnswers
+from fleetledger.simulator.metrics.npz_files import names_in_npz
+from fleetledger.simulator.metrics.pixel_answers import CONFUSION, PixelAnswers
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.rollouts.record import RolloutRecord
 from fleetledger.simulator.run.durable import append_line, replace_file, whole_lines, written_beside
 from fleetledger.simulator.shown_scenes import SCENES_FILE, ShownScenes
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Answers of the finished stages."""
+
+    answers: AnyAnswers
+    scenes: ShownScenes | None = None
+    """What is shown of them, of answers of pixels."""
+
+    @property
+    def stages(self) -> int:
+        """Stages of which everything is there."""
+        shown = self.answers.stages if self.scenes is None else self.scenes.stages
+        return min(self.answers.stages, shown)
+
+    def first(self, stages: int) -> Kept:
+        """Return the answers of the first so many stages."""
+        scenes = None if self.scenes is None else self.scenes.first(stages)
+        return Kept(self.answers.first(stages), scenes)
+
+
+def load_answers(path: Path) -> AnyAnswers:
+    """Read answers of either kind. Raises `MetricsError` when the file is missing or another."""
+    return PixelAnswers.load(path) if CONFUSION in names_in_npz(path) else Answers.load(path)
 
 
 @dataclass(frozen=True)
@@ -54,13 +82,12 @@ class SeedFolder:
                 f"{self._stages}: {explain(error)}; it is of another version, so run again"
             ) from error
 
-    def answers(self) -> AnyAnswers | None:
-        """Return what the models answered so far; None before the first stage is finished."""
-        return load_answers(self._predictions) if self._predictions.exists() else None
-
-    def scenes(self) -> ShownScenes | None:
-        """Return the scenes that are shown with these answers; None of samples."""
-        return ShownScenes.load(self._scenes) if self._scenes.exists() else None
+    def kept(self) -> Kept | None:
+        """Return the answers of the models so far; None before the first stage is finished."""
+        if not self._predictions.exists():
+            return None
+        scenes = ShownScenes.load(self._scenes) if self._scenes.exists() else None
+        return Kept(load_answers(self._predictions), scenes)
 
     def finish_stage(self, record: StageRecord, kept: Kept) -> None:
         """Keep a finished stage; it counts as finished from its record on, so that is last."""

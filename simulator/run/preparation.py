@@ -13,7 +13,7 @@ from fleetledger.simulator.base_session.central import central_base
 from fleetledger.simulator.datasets.cache_folder import cache_folder
 from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.loading import load_split
-from fleetledger.simulator.datasets.segmentation.loading import load_segmentation
+from fleetledger.simulator.datasets.segmentation.samples import SceneSet
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.features.bank import open_bank
@@ -22,7 +22,7 @@ from fleetledger.simulator.features.network_bank import NetworkBank, NetworkInpu
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from fleetledger.simulator.plan.hues import in_hues
 from fleetledger.simulator.plan.plan_maker import make_plan
-from fleetledger.simulator.plan.segmentation.samples import plan_task_scenes
+from fleetledger.simulator.plan.tasks import by_task
 from fleetledger.simulator.run.facts import Material
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.trainer import Trainer, adapts, trainer_of, trains_on_pictures
@@ -40,11 +40,11 @@ class PreparedSeed:
     @classmethod
     def load(cls, scenario: Scenario, seed: int) -> PreparedSeed:
         """Load them; raise `DatasetError`, `PlanError`, `PartitionError` or `BackboneError`."""
-        if scenario.data.with_masks:
-            scenes, plan = plan_task_scenes(scenario, load_segmentation(scenario.data, seed), seed)
-            return cls(scenario, scenes, plan, _segmenting_network(scenario, scenes))
         split = load_split(scenario.data, seed)
         plan = make_plan(scenario, split, seed)
+        if isinstance(split.train, SceneSet) and isinstance(split.test, SceneSet):
+            scenes, plan = by_task(Split(split.train, split.test), plan)
+            return cls(scenario, scenes, plan, _segmenting_network(scenario, scenes))
         split = in_hues(scenario, split, plan)
         return cls(scenario, split, plan, _network(scenario, split))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from fleetledger.export.backbone import import_backbone
 from fleetledger.methods.registry import statistics_coordinator
 from fleetledger.simulator.engines.interface import Prepared
-from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.features.interface import (
     Floats,
     FrozenFeatures,
@@ -21,11 +20,10 @@ from fleetledger.simulator.features.interface import (
     own_features,
 )
 from fleetledger.simulator.metrics.answers import NO_ANSWER, Answers
-from fleetledger.simulator.metrics.any_answers import Kept
 from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
-from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.run.asking import Changes, StageEvaluation
 from fleetledger.simulator.run.evaluation import ExportedFeatures, predict, read_manifest
-from fleetledger.simulator.run.folder import SeedFolder
+from fleetledger.simulator.run.folder import Kept
 from fleetledger.simulator.scenario.trainer import trains_on_features, trains_on_pictures
 
 Doubles = NDArray[np.float64]
@@ -40,7 +38,7 @@ _ANY_WIDTH = 1
 """Of a network that the fleet trained: its features are those of the whole frozen model."""
 
 
-class SampleEvaluation:
+class SampleEvaluation(StageEvaluation):
     """Asks about the test samples of all classes seen by the stage."""
 
     def __init__(self, prepared: Prepared) -> None:
@@ -48,43 +46,28 @@ class SampleEvaluation:
         self._features: FrozenFeatures | None = None
         self._reference: PooledReference | None = None
 
-    def kept(self, folder: SeedFolder, finished: int) -> Kept:
-        """Return the answers of the finished stages; raise `RunError` for another seed's.
+    def nothing(self) -> Kept:
+        """Return the answers of no stage."""
+        labels = self._prepared.split.test.labels
+        none = np.empty((0, len(labels)), np.int32)
+        return Kept(Answers(labels, none, self._prepared.plan.stages_of_classes()))
 
-        A row of a stage whose record was never written is dropped: the stage is asked again.
-        """
-        plan, labels = self._prepared.plan, self._prepared.split.test.labels
-        kept = folder.answers()
-        if (
-            isinstance(kept, Answers)
-            and kept.stages >= finished
-            and np.array_equal(kept.labels, labels)
-        ):
-            return Kept(Answers(kept.labels, kept.predictions[:finished], kept.stage_of_class))
-        if finished:
-            raise RunError(
-                f"{folder.root}: its predictions do not belong to its stages; delete the folder, "
-                "and the seed is run again"
-            )
-        nothing = np.empty((0, len(labels)), np.int32)
-        return Kept(Answers(labels, nothing, plan.stages_of_classes()))
+    def fits(self, kept: Kept) -> bool:
+        """Return whether answers are about these test samples."""
+        labels, answers = self._prepared.split.test.labels, kept.answers
+        return isinstance(answers, Answers) and np.array_equal(answers.labels, labels)
 
-    def after(
-        self, stage: StagePlan, record: StageRecord, model_folder: Path, kept: Kept
-    ) -> tuple[StageRecord, Kept]:
-        """Return the record with what is measured here, and the answers with one more row."""
+    def ask(self, stage: StagePlan, model_folder: Path, kept: Kept) -> tuple[Changes, Kept]:
+        """Return the accuracy of the pooled reference, and the answers with one more row."""
         answers = kept.answers
         assert isinstance(answers, Answers)
-        began = time.perf_counter()
         features = self._features_of(model_folder)
         asked = np.flatnonzero(answers.asked(stage.number)).astype(np.int64)
         row = np.full(len(answers.labels), NO_ANSWER, np.int32)
         row[asked] = predict(model_folder, self._prepared.plan.class_names, features, asked)
-        changes = {"pooled_accuracy": self._pooled(stage)}
-        spent = record.seconds.get("evaluation", 0.0) + time.perf_counter() - began
-        seconds = {**record.seconds, "evaluation": spent}
-        told = record.model_copy(update={**changes, "seconds": seconds})
-        return told, Kept(_with_row(answers, row))
+        rows = np.concatenate([answers.predictions, row[np.newaxis]])
+        pooled = {"pooled_accuracy": self._pooled(stage)}
+        return pooled, Kept(replace(answers, predictions=rows))
 
     def _features_of(self, model_folder: Path) -> Callable[[Indices], Floats]:
         """Return what the model's head is asked about; a network in training is another each time.
@@ -129,11 +112,6 @@ def _ridge_rule(settings: object) -> RidgeRule:
     """Return how a method finds its ridge: as its settings choose it, or the one that they hold."""
     chosen: RidgeRule | None = getattr(settings, "ridge_for", None)
     return chosen or (lambda *_sums: float(getattr(settings, RIDGE)))
-
-
-def _with_row(answers: Answers, row: NDArray[np.int32]) -> Answers:
-    rows = np.concatenate([answers.predictions, row[np.newaxis]])
-    return Answers(answers.labels, rows, answers.stage_of_class)
 
 
 class PooledReference:

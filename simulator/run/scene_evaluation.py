@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from fleetledger.learning.errors import ImageError
 from fleetledger.learning.numerics.preprocessing import preprocess, sized_mask, sized_pixels
 from fleetledger.schemas.models import FEATURES, SCORES, of_pictures
 from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.labels import samples_of
 from fleetledger.simulator.datasets.segmentation.masks import show_classes
 from fleetledger.simulator.datasets.segmentation.samples import BACKGROUND, LabelledScene, value_of
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
@@ -22,14 +23,13 @@ from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.errors import DatasetError, RunError
 from fleetledger.simulator.features.extraction import cores
 from fleetledger.simulator.features.providers import CPU, choose_provider
-from fleetledger.simulator.metrics.any_answers import Kept
 from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
 from fleetledger.simulator.metrics.segmentation import PixelCounts
 from fleetledger.simulator.plan.fleet_plan import StagePlan
-from fleetledger.simulator.plan.segmentation.overlapped import pictures_with
-from fleetledger.simulator.records import InferenceRecord, StageRecord
+from fleetledger.simulator.records import InferenceRecord
+from fleetledger.simulator.run.asking import Changes, StageEvaluation
 from fleetledger.simulator.run.evaluation import labels_of, read_manifest
-from fleetledger.simulator.run.folder import SeedFolder
+from fleetledger.simulator.run.folder import Kept
 from fleetledger.simulator.shown_scenes import ShownScenes, choose_scenes
 
 _MOST_SCENES = 8
@@ -41,7 +41,7 @@ Masks = NDArray[np.uint8]
 Indices = NDArray[np.int64]
 
 
-class SceneEvaluation:
+class SceneEvaluation(StageEvaluation):
     """Counts pixels of all test scenes that show a class seen so far.
 
     Their masks show all classes seen so far, so that those of later stages are background, and are
@@ -55,46 +55,44 @@ class SceneEvaluation:
         self._provider = choose_provider(prepared.scenario.engine.device)
         self._preprocessing = of_pictures(prepared.preprocessing)
         for stage in self._plan.stages:
-            if not test.scenes.presence[:, list(stage.classes)].any():
+            if not samples_of(test.scenes.labels, stage.classes).size:
                 raise RunError(
                     f"stage {stage.number}: no test scene shows any of its classes; give test "
                     "scenes that do, or leave the stage out"
                 )
 
-    def kept(self, folder: SeedFolder, finished: int) -> Kept:
-        """Return what a folder has of its finished stages; raise `RunError` for another seed's."""
-        stage_of_class = self._plan.stages_of_classes()
-        if not finished:
-            return Kept(PixelAnswers.none(stage_of_class), self._nothing_shown())
-        answers, scenes = folder.answers(), folder.scenes()
-        if (
-            not isinstance(answers, PixelAnswers)
-            or scenes is None
-            or min(answers.stages, scenes.stages) < finished
-            or not np.array_equal(answers.stage_of_class, stage_of_class)
-            or scenes.class_names != self._plan.class_names
-        ):
-            raise RunError(
-                f"{folder.root}: its predictions do not belong to its stages; delete the folder, "
-                "and the seed is run again"
-            )
-        return Kept(answers.first(finished), scenes.first(finished))
+    def nothing(self) -> Kept:
+        """Return the answers of no stage, with the scenes that are to be shown."""
+        chosen = [self._scenes.scene(int(index)) for index in self._chosen()]
+        truth = self._truth(chosen, self._plan.seen(len(self._plan.stages)))
+        colour = self._preprocessing.model_copy(update={"mode": "RGB"})
+        pictures = [sized_pixels(scene.picture, colour).transpose(2, 0, 1) for scene in chosen]
+        said = np.empty((0, *truth.shape), np.uint8)
+        shown = ShownScenes(np.stack(pictures), truth, said, self._plan.class_names)
+        return Kept(PixelAnswers.none(self._plan.stages_of_classes()), shown)
 
-    def after(
-        self, stage: StagePlan, record: StageRecord, model_folder: Path, kept: Kept
-    ) -> tuple[StageRecord, Kept]:
-        """Return the record with what the asking took, and the answers with the stage's."""
+    def fits(self, kept: Kept) -> bool:
+        """Return whether answers are about the classes of this seed, with scenes beside them."""
+        return (
+            isinstance(kept.answers, PixelAnswers)
+            and kept.scenes is not None
+            and np.array_equal(kept.answers.stage_of_class, self._plan.stages_of_classes())
+            and kept.scenes.class_names == self._plan.class_names
+        )
+
+    def ask(self, stage: StagePlan, model_folder: Path, kept: Kept) -> tuple[Changes, Kept]:
+        """Return what the asking took, and the answers with the stage's."""
         assert isinstance(kept.answers, PixelAnswers)
         assert kept.scenes is not None
-        began = time.perf_counter()
         model = DenseModel(model_folder, self._plan.class_names, self._provider)
         seen = self._plan.seen(stage.number)
-        asked = pictures_with(self._scenes.presence, seen)
+        asked = samples_of(self._scenes.labels, seen)
         counts = PixelCounts.none(len(self._plan.class_names))
-        for indices in _chunks(asked, model.batch):
-            scenes = self._read(indices)
+        for first in range(0, len(asked), model.batch):
+            indices = asked[first : first + model.batch]
+            scenes = [self._scenes.scene(int(index)) for index in indices]
+            predicted = model.values([scene.picture for scene in scenes])
             truth = self._truth(scenes, seen)
-            predicted = model.values([_picture(scene) for scene in scenes])
             counts += PixelCounts.of(truth, predicted, len(self._plan.class_names))
         inference = InferenceRecord(
             scenes=len(asked),
@@ -103,31 +101,16 @@ class SceneEvaluation:
             threads=model.threads,
             batch=model.batch,
         )
-        said = self._said(model)
-        spent = record.seconds.get("evaluation", 0.0) + time.perf_counter() - began
-        changes = {"inference": inference, "seconds": {**record.seconds, "evaluation": spent}}
-        after = Kept(kept.answers.after(counts), kept.scenes.after(said))
-        return record.model_copy(update=changes), after
+        after = Kept(kept.answers.after(counts), kept.scenes.after(self._said(model)))
+        return {"inference": inference}, after
 
     def _chosen(self) -> Indices:
-        return choose_scenes(self._scenes.pixels, self._plan.seen(len(self._plan.stages)))
+        return choose_scenes(self._scenes.labels, self._plan.seen(len(self._plan.stages)))
 
     def _said(self, model: DenseModel) -> Masks:
-        pictures = [_picture(scene) for scene in self._read(self._chosen())]
+        pictures = [self._scenes.picture(int(index)) for index in self._chosen()]
         batches = range(0, len(pictures), model.batch)
         return np.concatenate([model.values(pictures[i : i + model.batch]) for i in batches])
-
-    def _nothing_shown(self) -> ShownScenes:
-        """Return the scenes that are to be shown, before any model said anything of them."""
-        chosen = self._read(self._chosen())
-        truth = self._truth(chosen, self._plan.seen(len(self._plan.stages)))
-        colour = self._preprocessing.model_copy(update={"mode": "RGB"})
-        pictures = [sized_pixels(_picture(scene), colour).transpose(2, 0, 1) for scene in chosen]
-        said = np.empty((0, *truth.shape), np.uint8)
-        return ShownScenes(np.stack(pictures), truth, said, self._plan.class_names)
-
-    def _read(self, indices: Indices) -> list[LabelledScene]:
-        return [self._scenes.scene(int(index)) for index in indices]
 
     def _truth(self, scenes: Sequence[LabelledScene], seen: tuple[int, ...]) -> Masks:
         """Return masks (n, H, W) that show the classes `seen`, as the network sees the pictures."""
@@ -136,15 +119,6 @@ class SceneEvaluation:
         except ImageError as error:
             raise DatasetError(f"data: a mask cannot be used: {error}") from error
         return show_classes(np.stack(masks), seen)
-
-
-def _picture(scene: LabelledScene) -> Image.Image:
-    return Image.fromarray(np.ascontiguousarray(scene.picture.transpose(1, 2, 0)))
-
-
-def _chunks(indices: Indices, size: int) -> Iterator[Indices]:
-    for first in range(0, len(indices), size):
-        yield indices[first : first + size]
 
 
 class DenseModel:

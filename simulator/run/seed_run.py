@@ -12,11 +12,11 @@ from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.interface import Engine, Prepared, RollsOut
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.any_answers import AnyAnswers
-from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.rollouts.verdict_words import verdict_sentence
 from fleetledger.simulator.run.acceleration import accelerator_of
+from fleetledger.simulator.run.asking import StageEvaluation
 from fleetledger.simulator.run.evaluation import copy_model
 from fleetledger.simulator.run.folder import SeedFolder
 from fleetledger.simulator.run.progress import Screen
@@ -69,7 +69,7 @@ def _roll_out(engine: Engine, folder: SeedFolder, screen: Screen) -> None:
     screen.say(verdict_sentence(record))
 
 
-def _evaluation(prepared: Prepared) -> SampleEvaluation | SceneEvaluation:
+def _evaluation(prepared: Prepared) -> StageEvaluation:
     test = prepared.split.test
     if isinstance(test, TaskScenes):
         return SceneEvaluation(prepared, test)
@@ -91,8 +91,9 @@ def _check_records(folder: SeedFolder, records: list[StageRecord], plan: FleetPl
 
 def _told(seed: int, record: StageRecord, answers: AnyAnswers) -> str:
     """Return the line that stays when a stage is finished."""
+    score = "" if answers.SCORE == "accuracy" else f"{answers.SCORE} "
     return (
-        f"seed {seed}, stage {record.stage}: {_score(record, answers)} on "
+        f"seed {seed}, stage {record.stage}: {score}{100 * answers.score(record.stage):.2f} % on "
         f"{count_of(len(record.model_classes), 'class', 'classes')}{_beside(record)}, "
         f"{count_of(record.contributions, 'contribution')}, "
         f"{record.seconds.get('total', 0):.1f} s{_pace(record)}"
@@ -108,10 +109,3 @@ def _beside(record: StageRecord) -> str:
     """Return what else is known of how well the stage was learned."""
     told = {"measured by the devices": record.accuracy_on_devices, "pooled": record.pooled_accuracy}
     return "".join(f", {100 * it:.2f} % {name}" for name, it in told.items() if it is not None)
-
-
-def _score(record: StageRecord, answers: AnyAnswers) -> str:
-    if isinstance(answers, PixelAnswers):
-        return f"mIoU {100 * answers.scores(record.stage).all:.2f} %"
-    truth, predicted = answers.answered(record.stage)
-    return f"{100 * float((truth == predicted).mean()):.2f} %"

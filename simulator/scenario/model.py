@@ -16,10 +16,10 @@ from fleetledger.device_agent.settings import AgentDetectionSettings
 from fleetledger.methods.registry import descriptor
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.simulator.datasets.loading import DataSettings
 from fleetledger.simulator.scenario.backbone import BackboneSettings
 from fleetledger.simulator.scenario.rollout import RolloutSettings
 from fleetledger.simulator.scenario.sections import (
-    DataSettings,
     DeviceSettings,
     EngineSettings,
     EvaluationSettings,
@@ -33,7 +33,6 @@ WITH_OWNERS = ("omniglot", "npz", "patterns", "shakespeare", "grammar")
 """Data sets that know who made an image or said a text."""
 _SHARED_GPU = 0.5
 """Of a GPU: two that ask for no more can be given the same one."""
-_WITHOUT_COLOURS = ("digits", "fashion-mnist", "omniglot", "shakespeare", "grammar")
 _WITHOUT_FLEET = "joint"
 OF_CIFAR_100 = ("cifar100", "npz")
 """Data sets that can hold the classes of CIFAR-100."""
@@ -111,7 +110,7 @@ def _check_hues(scenario: Scenario) -> None:
     """Check that hues are turned of pictures in colour, of which each has one device."""
     asked = {"data.test_hue": scenario.data.test_hue, "devices.hue": scenario.devices.hue}
     for field, most in asked.items():
-        if most and (scenario.data.with_masks or scenario.data.set in _WITHOUT_COLOURS):
+        if most and (scenario.data.with_masks or not scenario.data.known.coloured):
             raise ValueError(
                 f"{field}: {most} with the data set {scenario.data.set!r}; hues are turned of "
                 "pictures in colour with one class each, so leave it out, or take another set"
@@ -321,7 +320,7 @@ def check_rollout(scenario: Scenario) -> None:
             f"rollout: beside method.name {_WITHOUT_FLEET!r}, which has no devices; take a method "
             "of a fleet"
         )
-    if scenario.data.with_masks or name in ("shakespeare", "grammar"):
+    if scenario.data.known.kind != "pictures":
         raise ValueError(
             f"rollout: with the data set {name!r}; candidates are made for pictures of one class "
             "each, so take another set"

@@ -11,14 +11,12 @@ from fleetledger.schemas.command_report import Column, Report
 from fleetledger.schemas.count_words import count_of
 from fleetledger.simulator.scenario.loading import load_scenario
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.sections import WITHOUT_FILES
 from fleetledger.simulator.scenario.shipped import shipped_names
 from fleetledger.simulator.scenario.studies import study_names
 from fleetledger.simulator.scenario.study import load_study
 from fleetledger.simulator.scenario.trainer import trainer_of
 
 EXPORTED_BY_TORCH = ("torchvision", "characters")
-READ_BY_TORCHVISION = ("cifar10", "cifar100", "fashion-mnist", "omniglot")
 
 
 @dataclass(frozen=True)
@@ -105,12 +103,11 @@ def study_rows() -> list[ListedStudy]:
 def needs(scenario: Scenario) -> str:
     """Return what a person must bring to run it: files, and extras that are large."""
     wanted = []
-    if scenario.data.root is None and scenario.data.set not in WITHOUT_FILES:
+    if scenario.data.root is None and scenario.data.known.on_disk:
         wanted.append("data.root")
     wanted += [Path(path).name for path in (scenario.data.root, _weights(scenario)) if path]
-    reads = scenario.data.set in READ_BY_TORCHVISION
     exported = scenario.backbone.network in EXPORTED_BY_TORCH
-    if reads or exported or trainer_of(scenario) is not None:
+    if scenario.data.known.by_torchvision or exported or trainer_of(scenario) is not None:
         wanted.append("torch")
     if scenario.engine.kind == "mqtt":
         wanted.append("a broker")

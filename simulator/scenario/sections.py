@@ -18,91 +18,12 @@ from fleetledger.methods.training import Exemplars
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.values import ClassName
-from fleetledger.simulator.datasets.patterns import PatternSettings
-from fleetledger.simulator.datasets.segmentation.digit_scenes import SceneSettings
+from fleetledger.simulator.datasets.loading import Share
 from fleetledger.simulator.scenario.base_session import BaseSession
 
-DataSet = Literal[
-    "digits",
-    "npz",
-    "cifar10",
-    "cifar100",
-    "fashion-mnist",
-    "omniglot",
-    "image-folder",
-    "patterns",
-    "tiny-imagenet",
-    "mini-imagenet",
-    "imagenet",
-    "imagenet-r",
-    "shakespeare",
-    "grammar",
-    "digit-scenes",
-    "voc",
-    "ade20k",
-    "camvid",
-    "segmentation-npz",
-]
-TEXTS = ("shakespeare", "grammar")
-"""Data sets of texts."""
-SCENES = ("digit-scenes", "voc", "ade20k", "camvid", "segmentation-npz")
-"""Data sets of pictures with a class for every pixel."""
-WITHOUT_FILES = ("digits", "patterns", "grammar", "digit-scenes")
-"""Data sets that are made on the spot or come with a library."""
 ONLY_WITHOUT_LISTS = ("order", "classes", "count", "first", "setting")
 """Fields of `[stages]` that say what `lists` says too."""
 _SAID_BY_SETTING = ("count", "first")
-Share = Annotated[float, Field(gt=0, le=1)]
-
-
-class TextSettings(Strict):
-    """`[data.text]`: how a text by several speakers becomes samples (docs/text.md)."""
-
-    length: int = Field(default=64, ge=1, le=1024)
-    """Characters of a sample; its class is the character that follows."""
-    classes: int | None = Field(default=None, ge=2)
-    """So many of the most frequent characters are classes; left out, all."""
-    speakers: int = Field(default=100, ge=1)
-    """Those who speak most are natural owners; what all others say is public text, from which an
-    encoder may learn."""
-    windows: int = Field(default=1000, ge=1)
-    """Most training samples of a speaker, evenly spaced over what is to be learned from."""
-    test_windows: int = Field(default=200, ge=1)
-    """Most test samples of a speaker, evenly spaced over the rest."""
-
-
-class DataSettings(Strict):
-    """`[data]`: which images, and how many of them."""
-
-    set: DataSet = "digits"
-    """Name of the data set; docs/datasets.md describes them."""
-    root: str | None = None
-    """Folder of the data set, or the file for `npz`, `segmentation-npz` and `shakespeare`.
-    `digits`, `patterns`, `digit-scenes` and `grammar` need none."""
-    per_class: int | None = Field(default=None, ge=1)
-    """At most so many training images of every class; left out, all. Of pictures with masks, which
-    show several classes, the first so many with each, so that a class may come to more."""
-    test_per_class: int | None = Field(default=None, ge=1)
-    """At most so many test images of every class; left out, all."""
-    test_share: Share = 0.25
-    """Share of every class that becomes test data, where a data set has no test part of its own
-    (digits, omniglot, imagenet-r, an image-folder without `test` or `val`); of texts the last share
-    of what every speaker says; of digit-scenes that of the scans which only test scenes are drawn
-    from."""
-    test_hue: float = Field(default=0.0, ge=0, le=0.5)
-    """The most by which the hue of each test picture is turned by chance, as a share of the colour
-    circle; of pictures in colour."""
-    text: TextSettings = TextSettings()
-    """How texts become samples."""
-    patterns: PatternSettings = PatternSettings()
-    """Number and size of `patterns`."""
-    scenes: SceneSettings = SceneSettings()
-    """Number and size of `digit-scenes`."""
-
-    @property
-    def with_masks(self) -> bool:
-        """Whether the pictures have a class for every pixel."""
-        return self.set in SCENES
 
 
 class StageSettings(Strict):

@@ -6,9 +6,9 @@ from pydantic import BaseModel
 
 from fleetledger.learning.networks.registry import BODIES, OF_FEATURES
 from fleetledger.methods.registry import descriptor
+from fleetledger.simulator.datasets.loading import names_of
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.sections import SCENES
 from fleetledger.simulator.scenario.trainer import JOINT, trains_on_pictures
 
 _ANY_PICTURE = (3, 32, 32)
@@ -32,7 +32,7 @@ def check_segmenting(source: str, scenario: Scenario) -> None:
     if segments and not scenario.data.with_masks:
         raise ScenarioError(
             f"{source}: data.set: {scenario.data.set!r}, but {method.name!r} learns a class for "
-            f"every pixel from masks; give one of {', '.join(SCENES)}"
+            f"every pixel from masks; give one of {', '.join(names_of('scenes'))}"
         )
     if scenario.stages.scenes != "overlapped" and not scenario.data.with_masks:
         raise ScenarioError(

@@ -15,20 +15,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from fleetledger.simulator.datasets.loading import DataSettings
 from fleetledger.simulator.scenario.backbone import BackboneSettings, Size
 from fleetledger.simulator.scenario.method_check import check_method, settings_of
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.overrides import Content, merge
-from fleetledger.simulator.scenario.sections import (
-    SCENES,
-    TEXTS,
-    DataSettings,
-    DeviceSettings,
-    StageSettings,
-)
+from fleetledger.simulator.scenario.sections import DeviceSettings, StageSettings
 from fleetledger.simulator.scenario.toml_writer import scenario_content
 from fleetledger.simulator.scenario.trainer import JOINT, JOINT_TRAINS_AS
 
+STAND_INS = {"pictures": "patterns", "text": "grammar", "scenes": "digit-scenes"}
+"""Data set of a kind that is made on the spot."""
 TITLE = "Tiny step: "
 NO_RESULT = "cut to one tiny step to try it out: its figures are no result"
 DEVICES, COHORT, STAGES = 3, 2, 2
@@ -158,7 +155,7 @@ def tiny_step(scenario: Scenario, absent: Absent) -> TinyStep:
 def _replaced(scenario: Scenario, absent: Absent) -> Iterable[str]:
     name, backbone = scenario.data.set, scenario.backbone
     if absent.data:
-        made = _stand_in(name)
+        made = STAND_INS[scenario.data.known.kind]
         yield f"the data set {name!r} is not at hand and made-up {made!r} stand in for it"
     if absent.file:
         yield (
@@ -170,13 +167,6 @@ def _replaced(scenario: Scenario, absent: Absent) -> Iterable[str]:
         yield f"weights {backbone.weights} are not at hand, so those of {network} are random"
     if absent.trunk:
         yield f"{scenario.method.trunk} is not at hand, so first weights of the trunk are random"
-
-
-def _stand_in(name: str) -> str:
-    """Return the data set that is made up where another one is not at hand."""
-    if name in SCENES:
-        return "digit-scenes"
-    return "grammar" if name in TEXTS else "patterns"
 
 
 def _data(data: DataSettings, devices: DeviceSettings, absent: Absent) -> Content:
@@ -197,7 +187,7 @@ def _data(data: DataSettings, devices: DeviceSettings, absent: Absent) -> Conten
     }
     if not absent.data:
         return cut
-    stand_in = _stand_in(data.set)
+    stand_in = STAND_INS[data.known.kind]
     made: Content = {"set": stand_in, "root": None}
     if stand_in == "patterns":
         made["patterns"] = _patterns(data.set, by_owner=devices.partition.rule == "owner")

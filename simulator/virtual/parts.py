@@ -25,7 +25,7 @@ from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.datasets.samples import SampleSet
-from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.datasets.segmentation.tasks import shown_by
 from fleetledger.simulator.engines.paths import sample_path
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.features.interface import Floats
@@ -54,9 +54,7 @@ class Lister:
         if digest is None:
             digest = self._digests[index] = train.digest(index)
         names, path = train.class_names, sample_path(train, stage, index)
-        if not isinstance(train, TaskScenes):
-            return inputs.Image(path, digest, names[train.labels[index]])
-        first, *others = (names[label] for label in train.shown(index))
+        first, *others = (names[label] for label in shown_by(train, index))
         return inputs.Image(path, digest, first, tuple(sorted(others)))
 
 

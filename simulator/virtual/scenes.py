@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.learning.errors import ImageError
@@ -17,11 +16,11 @@ from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.datasets.segmentation.masks import show_classes
-from fleetledger.simulator.datasets.segmentation.samples import value_of
+from fleetledger.simulator.datasets.segmentation.samples import SceneSet, value_of
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.paths import index_of
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.virtual.pictures import KEPT_BYTES, Pixels, SizedPictures
+from fleetledger.simulator.virtual.pictures import Pixels, SizedPictures, SizedRows
 
 Indices = npt.NDArray[np.int64]
 
@@ -42,20 +41,17 @@ class VisibleScenes:
 
 
 class SizedScenes:
-    """Pictures uint8 (n, c, h, w) and masks (n, h, w) of some samples; small ones stay in memory.
+    """Pictures uint8 (n, c, h, w) and masks (n, h, w) of some samples.
 
     What is kept is kept by scene, which may be a sample of several tasks.
     """
 
     def __init__(self, samples: TaskScenes, preprocessing: Preprocessing) -> None:
         self._samples = samples
-        self._spec = preprocessing
-        self._size = preprocessing.size
-        number, pixels = len(samples.scenes), int(np.prod(self._size))
-        self._kept: tuple[Pixels, Pixels] | None = None
-        self._is_kept = np.zeros(number, np.bool_)
-        if number * pixels * (preprocessing.channels + 1) <= KEPT_BYTES:
-            self._kept = self._empty(number)
+        shape = (preprocessing.channels + 1, *preprocessing.size)  # the mask is the last channel
+        self._rows = SizedRows(
+            len(samples.scenes), shape, lambda index: _read(samples.scenes, index, preprocessing)
+        )
 
     def __call__(self, indices: Sequence[int] | Indices) -> Pixels:
         """Return the pictures at `indices`; raise `DatasetError` for one that cannot be used."""
@@ -109,30 +105,25 @@ class SizedScenes:
 
     def _both(self, places: Indices) -> tuple[Pixels, Pixels]:
         """Return pictures and whole masks."""
-        scenes = self._samples.scene_of[places]
-        if self._kept is None:
-            pictures, masks = self._empty(len(scenes))
-            for place, scene in enumerate(scenes):
-                pictures[place], masks[place] = self._read(int(scene))
-            return pictures, masks
-        pictures, masks = self._kept
-        for scene in np.unique(scenes[~self._is_kept[scenes]]):
-            pictures[scene], masks[scene] = self._read(int(scene))
-            self._is_kept[scene] = True
-        return pictures[scenes], masks[scenes]
+        rows = self._rows(self._samples.scene_of[places])
+        return np.ascontiguousarray(rows[:, :-1]), np.ascontiguousarray(rows[:, -1])
 
-    def _read(self, scene: int) -> tuple[Pixels, Pixels]:
-        found = self._samples.scenes.scene(scene)
-        picture = Image.fromarray(np.ascontiguousarray(found.picture.transpose(1, 2, 0)))
-        try:
-            pixels = sized_pixels(picture, self._spec)
-            return pixels.transpose(2, 0, 1), sized_mask(found.mask, self._spec)
-        except ImageError as error:
-            raise DatasetError(f"data: a picture cannot be used: {error}") from error
 
-    def _empty(self, number: int) -> tuple[Pixels, Pixels]:
-        pictures = np.empty((number, self._spec.channels, *self._size), np.uint8)
-        return pictures, np.empty((number, *self._size), np.uint8)
+def _read(scenes: SceneSet, index: int, spec: Preprocessing) -> Pixels:
+    picture, mask = sized_scene(scenes, index, spec)
+    return np.concatenate([picture, mask[np.newaxis]])
+
+
+def sized_scene(scenes: SceneSet, index: int, spec: Preprocessing) -> tuple[Pixels, Pixels]:
+    """Return a picture (c, h, w) and its whole mask (h, w) at the size of a network.
+
+    Raises `DatasetError` for a scene that cannot be used.
+    """
+    picture, mask = scenes.scene(index)
+    try:
+        return sized_pixels(picture, spec).transpose(2, 0, 1), sized_mask(mask, spec)
+    except ImageError as error:
+        raise DatasetError(f"data: a picture cannot be used: {error}") from error
 
 
 def sized_samples(samples: SampleSet, spec: Preprocessing) -> SizedPictures | SizedScenes:

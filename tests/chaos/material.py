@@ -41,7 +41,6 @@ from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
 from fleetledger.simulator.plan.plan_maker import make_plan
 from fleetledger.simulator.rollouts.held_out import HeldOut, RolloutFleet
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.sections import TEXTS
 from fleetledger.simulator.scenario.trainer import trainer_of, trains_on_features
 from tests.chaos.candidates import CandidateShelf
 
@@ -114,7 +113,7 @@ class ChaosMaterial:
                 folder=home.parent.parent / "data" / device,
                 scan_seconds=_SCAN_SECONDS,
                 longest_pause_seconds=0,
-                samples="text" if self.scenario.data.set in TEXTS else "pictures",
+                samples=self.scenario.data.known.kind,
                 evaluation_folder=None if self.rollout is None else self._held_out(home),
             ),
             # Its storms start agents more often than any probation bears.

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
+from fleetledger.simulator.datasets.loading import DataSettings
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.rollout import CandidateSettings, RolloutSettings
 from fleetledger.simulator.scenario.sections import (
-    DataSettings,
     DeviceSettings,
     MethodSettings,
     PartitionSettings,

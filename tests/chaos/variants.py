@@ -12,10 +12,10 @@ import numpy as np
 
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.datasets.loading import DataSettings
 from fleetledger.simulator.datasets.npz import save_npz
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.sections import (
-    DataSettings,
     DeviceSettings,
     MethodSettings,
     PartitionSettings,

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.datasets.loading import DataSettings, load_split
 from fleetledger.simulator.metrics.answers import Answers
-from fleetledger.simulator.scenario.sections import DataSettings
 from tests.docs.following import copy_repository, follow, run
 from tests.test_architecture import ROOT
 

@@ -92,7 +92,7 @@ class Fleet(TrainingFleet):
 
     def bring(self, device: str, part: int, names: Sequence[str]) -> None:
         """Let scenes that show these classes come to a device: a third of all such."""
-        there = self._train.presence[:, [int(name) for name in names]].any(axis=1)
+        there = self._train.labels[:, [int(name) for name in names]].any(axis=1)
         chosen = np.flatnonzero(there)[part::3]
         put_scenes(self.folder / device / "data", self._train, chosen.tolist(), names)
 
@@ -136,7 +136,7 @@ def put_scenes(
         mask = show_classes(scene.mask, [int(name) for name in names])
         name = f"{'-'.join(names)}-{index}.png"
         Image.fromarray(mask, "L").save(folder / MASKS / name)
-        Image.fromarray(scene.picture.transpose(1, 2, 0).copy()).save(folder / IMAGES / name)
+        scene.picture.save(folder / IMAGES / name)
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from pathlib import Path
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.folders import class_name, require_folder
+from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.segmentation.files import SegmentedFiles
 from fleetledger.simulator.datasets.segmentation.mask_pairs import pair_by_name
-from fleetledger.simulator.datasets.segmentation.samples import SegmentedSplit
 from fleetledger.simulator.errors import DatasetError
 
 _FOLDER = "ADEChallengeData2016"
@@ -31,7 +31,7 @@ _ROW = re.compile(r"\s*(\d+)\s+[\d.]+\s+\d+\s+\d+\s+(?:[01]\s+)?(\D.*)")
 """Number, share, pictures to train and to test with, names; some copies have a column more."""
 
 
-def load_ade20k(root: Path) -> SegmentedSplit[SegmentedFiles]:
+def load_ade20k(root: Path) -> Split[SegmentedFiles]:
     """Read both parts; raise `DatasetError` that says what to put where."""
     folder = root / _FOLDER
     require_folder(folder, _HINT)
@@ -40,9 +40,7 @@ def load_ade20k(root: Path) -> SegmentedSplit[SegmentedFiles]:
         pair_by_name(folder, f"images/{part}", f"annotations/{part}", _HINT)
         for part in ("training", "validation")
     )
-    return SegmentedSplit(
-        SegmentedFiles(folder, tuple(train), names), SegmentedFiles(folder, tuple(test), names)
-    )
+    return Split(*(SegmentedFiles(folder, tuple(part), names) for part in (train, test)))
 
 
 def read_names(path: Path) -> tuple[ClassName, ...]:

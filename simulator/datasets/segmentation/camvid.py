@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fleetledger.learning.errors import ImageError
 from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.pictures import read_picture
 from fleetledger.simulator.datasets.segmentation.files import (
     MaskReader,
@@ -25,7 +26,7 @@ from fleetledger.simulator.datasets.segmentation.files import (
     read_indices,
 )
 from fleetledger.simulator.datasets.segmentation.mask_pairs import pair_by_name
-from fleetledger.simulator.datasets.segmentation.samples import IGNORED, SegmentedSplit, value_of
+from fleetledger.simulator.datasets.segmentation.samples import IGNORED, value_of
 
 Colour = tuple[int, int, int]
 _JOINED: dict[str, tuple[Colour, ...]] = {
@@ -53,14 +54,14 @@ _HINT = (
 )
 
 
-def load_camvid(root: Path) -> SegmentedSplit[SegmentedFiles]:
+def load_camvid(root: Path) -> Split[SegmentedFiles]:
     """Read both parts; raise `DatasetError` that says what to put where."""
     if (root / "train_labels").is_dir():
-        return SegmentedSplit(
+        return Split(
             _part(root, "train", "train_labels", "_L", read_colours),
             _part(root, "test", "test_labels", "_L", read_colours),
         )
-    return SegmentedSplit(
+    return Split(
         _part(root, "train", "trainannot", "", read_numbers),
         _part(root, "test", "testannot", "", read_numbers),
     )

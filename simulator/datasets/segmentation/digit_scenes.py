@@ -19,9 +19,9 @@ from typing_extensions import Self
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict
 from fleetledger.simulator.datasets.digits import TEST_SHARE, split_digits
-from fleetledger.simulator.datasets.images import LabelledImages
+from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
-from fleetledger.simulator.datasets.segmentation.samples import BACKGROUND, IGNORED, SegmentedSplit
+from fleetledger.simulator.datasets.segmentation.samples import BACKGROUND, IGNORED
 
 _SIDE = 8
 """Pixels of a scan's side."""
@@ -90,13 +90,13 @@ class Layout:
 
 def split_digit_scenes(
     settings: SceneSettings, seed: int, test_share: float = TEST_SHARE
-) -> SegmentedSplit[SegmentedImages]:
+) -> Split[SegmentedImages]:
     """Return training and test scenes; the same settings and seed give the same scenes.
 
     A share of each class's scans is what only test scenes are drawn from.
     """
     digits = split_digits(seed, test_share)
-    return SegmentedSplit(
+    return Split(
         train=draw_scenes(digits.train, settings, settings.train, np.random.default_rng([seed, 0])),
         test=draw_scenes(digits.test, settings, settings.test, np.random.default_rng([seed, 1])),
     )
@@ -162,9 +162,9 @@ def enlarge(scans: NDArray[np.uint8], scale: int) -> Floats:
 
 
 def colour(ink: Floats, random: np.random.Generator) -> NDArray[np.uint8]:
-    """Return pictures, (N, 3, h, w), of ink (N, h, w) on canvases of two shaded colours."""
+    """Return pictures, (N, h, w, 3), of ink (N, h, w) on canvases of two shaded colours."""
     number, *size = ink.shape
-    pictures = np.empty((number, 3, *size), np.uint8)
+    pictures = np.empty((number, *size, 3), np.uint8)
     bright = random.random((number, 1, 1)) < 0.5
     colours = [
         np.where(bright ^ swapped, random.uniform(*_BRIGHT, shape), random.uniform(*_DARK, shape))
@@ -178,5 +178,5 @@ def colour(ink: Floats, random: np.random.Generator) -> NDArray[np.uint8]:
         canvas = ends[part, :, :1] * (1 - shade) + ends[part, :, 1:] * shade
         canvas += ink[part, None] * (inks[part] - canvas)
         canvas += random.integers(-_NOISE, _NOISE, canvas.shape, np.int8, endpoint=True)
-        pictures[part] = np.rint(np.clip(canvas, 0, 255))
+        pictures[part] = np.rint(np.clip(canvas, 0, 255)).transpose(0, 2, 3, 1)
     return pictures

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from fleetledger.device_agent.sources.masks import check_same_size, decode_mask
 from fleetledger.device_agent.store.blobs import write_durably
@@ -21,6 +22,7 @@ from fleetledger.simulator.datasets.cache_folder import cache_folder
 from fleetledger.simulator.datasets.pictures import read_picture, size_of
 from fleetledger.simulator.datasets.segmentation.samples import (
     LabelledScene,
+    SceneSet,
     check_class_names,
     check_mask,
     count_pixels,
@@ -49,8 +51,8 @@ def read_indices(path: Path) -> NDArray[np.uint8]:
 
 
 @dataclass(frozen=True)
-class SegmentedFiles:
-    """Picture and mask files below `root`; they fit `SegmentedSamples`.
+class SegmentedFiles(SceneSet):
+    """Picture and mask files below `root`.
 
     Files are opened when they are asked for. Values that are no class, and masks of another size
     than their picture, raise `DatasetError` then.
@@ -68,18 +70,13 @@ class SegmentedFiles:
         return len(self.pairs)
 
     @cached_property
-    def pixels(self) -> NDArray[np.int64]:
-        """How many pixels of a mask are of a class, (N, C); opens all masks, once."""
+    def labels(self) -> NDArray[np.int64]:
+        """Pixels of each class in each mask, (N, C); opens all masks, once."""
         masks = [pair.mask for pair in self.pairs]
         classes = len(self.class_names)
         return kept_pixels(
             self.root, masks, classes, lambda index: count_pixels(self.mask(index), classes)
         )
-
-    @property
-    def presence(self) -> NDArray[np.bool_]:
-        """Whether any pixel of a picture is of a class, (N, C); opens all masks, once."""
-        return self.pixels > 0
 
     @cached_property
     def fingerprint(self) -> Digest:
@@ -89,14 +86,16 @@ class SegmentedFiles:
 
     def scene(self, index: int) -> LabelledScene:
         """Return one picture with its mask; raise `DatasetError` naming the file that is wrong."""
-        pair = self.pairs[index]
-        pixels = np.asarray(read_picture(self.root / pair.picture).convert("RGB"))
-        mask = self.mask(index)
+        picture, mask = self.picture(index), self.mask(index)
         try:
-            check_same_size(pixels.shape[:2], mask.shape)
+            check_same_size((picture.height, picture.width), mask.shape)
         except ImageError as error:
-            raise DatasetError(f"{self.root / pair.mask}: {error}") from error
-        return LabelledScene(np.ascontiguousarray(pixels.transpose(2, 0, 1)), mask)
+            raise DatasetError(f"{self.root / self.pairs[index].mask}: {error}") from error
+        return LabelledScene(picture, mask)
+
+    def picture(self, index: int) -> Image.Image:
+        """Return one picture, of mode RGB; raise `DatasetError` naming a file that is wrong."""
+        return read_picture(self.root / self.pairs[index].picture).convert("RGB")
 
     def mask(self, index: int) -> NDArray[np.uint8]:
         """Return one mask; raise `DatasetError` naming file and value."""
@@ -118,8 +117,8 @@ class SegmentedFiles:
             self.class_names,
             self.read_mask,
         )
-        if "pixels" in self.__dict__:
-            taken.__dict__["pixels"] = self.pixels[indices]
+        if "labels" in self.__dict__:
+            taken.__dict__["labels"] = self.labels[indices]
         return taken
 
 

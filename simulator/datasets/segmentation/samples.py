@@ -1,4 +1,4 @@
-"""What every part of a segmentation data set offers, whether it lies in memory or in files.
+"""Interface of every part of a segmentation data set, whether it lies in memory or in files.
 
 The value of a class in a mask is its label plus one: `class_names[0]` is 1. The value 0 is
 background, 255 is left out of training and of scores.
@@ -6,12 +6,13 @@ background, 255 is left out of training and of scores.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Generic, Protocol
+from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Self, TypeVar
+from PIL import Image
+from typing_extensions import Self
 
 from fleetledger.device_agent.sources.masks import BACKGROUND, IGNORED, check_values
 from fleetledger.device_agent.sources.scenes import scene_digest
@@ -24,55 +25,53 @@ MOST_CLASSES = 254
 """Mask values are bytes, and two of them are taken."""
 
 
-@dataclass(frozen=True)
-class LabelledScene:
-    """A picture, uint8 (3, h, w), RGB, and its mask, uint8 (h, w)."""
+class LabelledScene(NamedTuple):
+    """A picture of mode RGB, and its mask, uint8 (h, w)."""
 
-    picture: NDArray[np.uint8]
+    picture: Image.Image
     mask: NDArray[np.uint8]
 
 
-class SegmentedSamples(Protocol):
-    """Pictures with masks in a fixed order."""
+class SceneSet(ABC):
+    """Pictures with masks in a fixed order; they fit `SampleSet`."""
+
+    class_names: tuple[ClassName, ...]
+    """Names of all classes, background not among them."""
+    owners: None = None
+    """Nobody is known to own a scene."""
 
     @property
-    def class_names(self) -> tuple[ClassName, ...]:
-        """Names of all classes, background not among them."""
+    @abstractmethod
+    def labels(self) -> NDArray[np.int64]:
+        """Pixels of each class in each mask, (N, C)."""
 
     @property
-    def pixels(self) -> NDArray[np.int64]:
-        """How many pixels of a mask are of a class, (N, C)."""
-
-    @property
-    def presence(self) -> NDArray[np.bool_]:
-        """Whether any pixel of a picture is of a class, (N, C)."""
-
-    @property
+    @abstractmethod
     def fingerprint(self) -> Digest:
         """Digest of pictures and masks (of files: names and sizes) and of class names."""
 
-    def __len__(self) -> int:
-        """Return the number of pictures."""
+    @abstractmethod
+    def __len__(self) -> int: ...
 
-    def scene(self, index: int) -> LabelledScene:
-        """Return one picture, uint8 (3, h, w), with its mask, uint8 (h, w)."""
+    @abstractmethod
+    def picture(self, index: int) -> Image.Image:
+        """Return one picture, of mode RGB."""
 
+    @abstractmethod
     def mask(self, index: int) -> NDArray[np.uint8]:
         """Return one mask, uint8 (h, w)."""
 
+    @abstractmethod
     def take(self, indices: NDArray[np.int64]) -> Self:
         """Return the samples at `indices`, in that order."""
 
+    def scene(self, index: int) -> LabelledScene:
+        """Return one picture with its mask."""
+        return LabelledScene(self.picture(index), self.mask(index))
 
-Part_co = TypeVar("Part_co", bound=SegmentedSamples, covariant=True, default=SegmentedSamples)
-
-
-@dataclass(frozen=True)
-class SegmentedSplit(Generic[Part_co]):
-    """A data set in two parts that share no picture."""
-
-    train: Part_co
-    test: Part_co
+    def digest(self, index: int) -> Digest:
+        """Return the digest of one picture and its mask."""
+        return digest_of(self.scene(index))
 
 
 def value_of(label: int) -> int:
@@ -110,16 +109,16 @@ def count_pixels(mask: NDArray[np.uint8], classes: int) -> NDArray[np.int64]:
 
 def digest_of(scene: LabelledScene) -> Digest:
     """Return the digest of the pixels of a picture and of its mask."""
-    height, width = scene.mask.shape
-    picture = pixel_digest("RGB", (width, height), scene.picture.tobytes())
-    return scene_digest(picture, pixel_digest("L", (width, height), scene.mask.tobytes()))
+    size, planes = scene.picture.size, np.asarray(scene.picture).transpose(2, 0, 1)
+    picture = pixel_digest("RGB", size, planes.tobytes())
+    return scene_digest(picture, pixel_digest("L", size, scene.mask.tobytes()))
 
 
 __all__ = [
     "BACKGROUND",
     "IGNORED",
-    "SegmentedSamples",
-    "SegmentedSplit",
+    "LabelledScene",
+    "SceneSet",
     "check_class_names",
     "check_mask",
     "count_pixels",

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.datasets.labels import samples_of
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.datasets.segmentation.masks import show_classes
 from fleetledger.simulator.datasets.segmentation.samples import (
     LabelledScene,
-    SegmentedSamples,
+    SceneSet,
     digest_of,
 )
 from fleetledger.simulator.errors import DatasetError
@@ -38,7 +39,7 @@ class TaskScenes:
     equal ones the first by name.
     """
 
-    scenes: SegmentedSamples
+    scenes: SceneSet
     tasks: tuple[Labels, ...]
     """The labels of every task; a label is of one task at most."""
     scene_of: Indices = field(repr=False)
@@ -46,9 +47,9 @@ class TaskScenes:
     _digests: dict[tuple[int, int], Digest] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, scenes: SegmentedSamples, tasks: Sequence[Labels]) -> TaskScenes:
+    def of(cls, scenes: SceneSet, tasks: Sequence[Labels]) -> TaskScenes:
         """Return a sample for every task and scene that shows a class of it."""
-        shown = [np.flatnonzero(scenes.presence[:, list(task)].any(axis=1)) for task in tasks]
+        shown = [samples_of(scenes.labels, task) for task in tasks]
         numbers = [np.full(len(part), number) for number, part in enumerate(shown, start=1)]
         nothing = np.empty(0, np.int64)
         return cls(
@@ -78,18 +79,18 @@ class TaskScenes:
         for number in range(1, len(self.tasks) + 1):
             here = self.task_of == number
             by_name = np.array(self._by_name[number - 1], np.int64)
-            pixels = self.scenes.pixels[self.scene_of[here]][:, by_name]
+            pixels = self.scenes.labels[self.scene_of[here]][:, by_name]
             labels[here] = by_name[pixels.argmax(axis=1)]
         return labels
 
     def shown(self, index: int) -> Labels:
         """Return the labels in one mask, those with most pixels first, of equal ones by name."""
-        pixels = self.scenes.pixels[self.scene_of[index]]
+        pixels = self.scenes.labels[self.scene_of[index]]
         there = [label for label in self._by_name[self.task_of[index] - 1] if pixels[label]]
         return tuple(sorted(there, key=lambda label: -int(pixels[label])))
 
     def scene(self, index: int) -> LabelledScene:
-        """Return one picture, uint8 (3, h, w), with the mask that is shown in its task."""
+        """Return one picture with the mask that is shown in its task."""
         whole = self.scenes.scene(int(self.scene_of[index]))
         return LabelledScene(whole.picture, self._show(whole.mask, index))
 
@@ -99,8 +100,7 @@ class TaskScenes:
 
     def picture(self, index: int) -> Image.Image:
         """Return one picture, of mode RGB."""
-        pixels = self.scenes.scene(int(self.scene_of[index])).picture
-        return Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+        return self.scenes.picture(int(self.scene_of[index]))
 
     def digest(self, index: int) -> Digest:
         """Return the digest of one picture and of its mask as it is shown; found out once."""
@@ -144,6 +144,13 @@ class TaskScenes:
 
     def _show(self, mask: NDArray[np.uint8], index: int) -> NDArray[np.uint8]:
         return show_classes(mask, self.tasks[int(self.task_of[index]) - 1])
+
+
+def shown_by(samples: SampleSet, index: int) -> Labels:
+    """Return the labels that a sample shows, of several those with most pixels first."""
+    if isinstance(samples, TaskScenes):
+        return samples.shown(index)
+    return (int(samples.labels[index]),)
 
 
 def shown_labels(samples: SampleSet, indices: Indices) -> set[int]:

@@ -22,9 +22,9 @@ from fleetledger.learning.errors import ImageError
 from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.folders import require_folder
+from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.segmentation.files import Pair, SegmentedFiles, read_indices
 from fleetledger.simulator.datasets.segmentation.mask_pairs import require_files
-from fleetledger.simulator.datasets.segmentation.samples import SegmentedSplit
 from fleetledger.simulator.errors import DatasetError
 
 _NAMES = (
@@ -44,7 +44,7 @@ _VOC_HINT = (
 _SBD_HINT = "SBD is expected as torchvision's SBDataset has it: img/, cls/, train.txt and val.txt"
 
 
-def load_voc(root: Path) -> SegmentedSplit[SegmentedFiles]:
+def load_voc(root: Path) -> Split[SegmentedFiles]:
     """Read both lists; raise `DatasetError` that says what to put where."""
     hint = _VOC_HINT.format(root=root)
     require_folder(root / _VOC, hint)
@@ -56,7 +56,7 @@ def load_voc(root: Path) -> SegmentedSplit[SegmentedFiles]:
         others = {name for part in _PARTS for name in _listed(root / sbd, part)}
         added = sorted(others - set(train) - set(test))
         pairs += require_files(root, [_sbd_pair(sbd, name) for name in added], _SBD_HINT)
-    return SegmentedSplit(_files(root, pairs), _files(root, [_voc_pair(name) for name in test]))
+    return Split(_files(root, pairs), _files(root, [_voc_pair(name) for name in test]))
 
 
 def read_voc_mask(path: Path) -> NDArray[np.uint8]:

@@ -10,11 +10,9 @@ import numpy as np
 
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.datasets.samples import SampleSet
-from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.engines.mqtt.delivery import deliver, hand_over, prepare
 from fleetledger.simulator.engines.mqtt.folder import FleetFolder
-from fleetledger.simulator.engines.mqtt.scene_delivery import prepare_scenes
 from fleetledger.simulator.engines.paths import sample_path
 from fleetledger.simulator.engines.presence import delivered
 from fleetledger.simulator.features.interface import Indices
@@ -66,10 +64,7 @@ class Deliveries:
     def _prepare(self, device: DeviceId, stage: int, indices: Indices) -> None:
         train, folder = self._train, self._folder.private_images(device)
         paths = {i: PurePosixPath(sample_path(train, stage, i)) for i in indices.tolist()}
-        if isinstance(train, TaskScenes):
-            prepare_scenes(folder, train, paths)
-        else:
-            prepare(folder, train, paths)
+        prepare(folder, train, paths)
 
 
 def shares_of_test(plan: FleetPlan, test: SampleSet) -> Mapping[DeviceId, Indices]:

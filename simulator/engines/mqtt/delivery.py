@@ -26,8 +26,10 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from fleetledger.device_agent.sources.folder import SETTLE_SECONDS
-from fleetledger.device_agent.sources.scenes import IMAGES
+from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES
 from fleetledger.simulator.datasets.samples import Content, SampleSet
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.engines.mqtt.scene_delivery import classes_text, files_of
 
 _FAST = 1
 """zlib's fastest level: the files are read once, on this machine."""
@@ -50,20 +52,20 @@ def deliver(
 
 
 def prepare(folder: Path, samples: SampleSet, paths: Mapping[int, PurePosixPath]) -> None:
-    """Write what `folder` lacks of a delivery beside it, where nobody looks."""
-    beside = begin(folder)
-    missing = {index: path for index, path in paths.items() if not (folder / path).exists()}
-    for name in {path.parent for path in missing.values()}:
-        (beside / name).mkdir(parents=True)
-    for index, path in missing.items():
-        write(beside / path, samples.picture(index))
+    """Write what `folder` lacks of a delivery beside it, where nobody looks.
 
-
-def begin(folder: Path) -> Path:
-    """Return the place beside `folder` where a delivery is prepared; nothing is there yet."""
+    Pictures are moved in last, so one that is there is there with its mask.
+    """
     beside = _beside(folder)
     shutil.rmtree(beside, ignore_errors=True)  # what was broken off
-    return beside
+    missing = {index: path for index, path in paths.items() if not (folder / path).exists()}
+    for index, path in missing.items():
+        for place, content in files_of(samples, index, path).items():
+            (beside / place).parent.mkdir(parents=True, exist_ok=True)
+            _write(beside / place, content)
+    if missing and isinstance(samples, TaskScenes):
+        text = classes_text(folder, samples, missing)
+        (beside / CLASSES).write_text(text, encoding="utf-8")
 
 
 def hand_over(folder: Path, *, settled: bool = False) -> None:
@@ -95,7 +97,7 @@ def _order(part: Path) -> tuple[bool, bool, str]:
     return part.is_dir(), part.name == IMAGES, part.name
 
 
-def write(path: Path, sample: Content) -> None:
+def _write(path: Path, sample: Content) -> None:
     """Write a sample; a picture as a PNG file."""
     if isinstance(sample, bytes):
         path.write_bytes(sample)

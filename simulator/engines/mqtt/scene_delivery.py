@@ -13,36 +13,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-import numpy as np
 import tomli_w
 from PIL import Image
 
 from fleetledger.device_agent.sources.mask_classes import load_mask_classes
 from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, MASKS
 from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.samples import Content, SampleSet
 from fleetledger.simulator.datasets.segmentation.samples import value_of
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
-from fleetledger.simulator.engines.mqtt.delivery import begin, write
 from fleetledger.simulator.engines.paths import mask_path
 
 
-def prepare_scenes(folder: Path, samples: TaskScenes, paths: Mapping[int, PurePosixPath]) -> None:
-    """Write what `folder` lacks of a delivery beside it, where nobody looks.
-
-    A picture is moved in last, so one that is there is there with its mask.
-    """
-    beside = begin(folder)
-    missing = {index: path for index, path in paths.items() if not (folder / path).exists()}
-    if not missing:
-        return
-    for part in (IMAGES, MASKS):
-        (beside / part).mkdir(parents=True)
-    for index, path in missing.items():
-        scene = samples.scene(index)
-        colours = np.ascontiguousarray(scene.picture.transpose(1, 2, 0))
-        write(beside / path, Image.fromarray(colours))
-        write(beside / mask_path(path), Image.fromarray(scene.mask))
-    (beside / CLASSES).write_text(_classes(folder, samples, missing), encoding="utf-8")
+def files_of(
+    samples: SampleSet, index: int, path: PurePosixPath
+) -> Mapping[PurePosixPath, Content]:
+    """Return the files of one sample by path: itself, and of a scene its mask."""
+    if not isinstance(samples, TaskScenes):
+        return {path: samples.picture(index)}
+    picture, mask = samples.scene(index)
+    return {path: picture, mask_path(path): Image.fromarray(mask)}
 
 
 def make_folders(folder: Path) -> None:
@@ -51,7 +41,7 @@ def make_folders(folder: Path) -> None:
         (folder / part).mkdir(parents=True, exist_ok=True)
 
 
-def _classes(folder: Path, samples: TaskScenes, arriving: Iterable[int]) -> str:
+def classes_text(folder: Path, samples: TaskScenes, arriving: Iterable[int]) -> str:
     """Return the text of `classes.toml` when these samples are there too."""
     names: dict[int, ClassName] = {}
     if (folder / CLASSES).exists():

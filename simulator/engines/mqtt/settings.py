@@ -11,14 +11,12 @@ from fleetledger.device_agent.settings import (
     AgentSettings,
     AgentTrainingSettings,
     ModelSettings,
-    Samples,
 )
 from fleetledger.schemas.onnx_runtime import onnx_runtime
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.simulator.engines.mqtt.homes import agent_broker, coordinator_broker
 from fleetledger.simulator.engines.rounds import coordinator_rules
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.sections import TEXTS
 from fleetledger.transport.brokers import Broker
 
 FLEET = FleetId("simulated")
@@ -63,7 +61,7 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
             evaluation_folder=TEST_FOLDER if scenario.evaluation.on_devices else None,
             scan_seconds=SCAN_SECONDS if scenario.stages.by_reports else SELDOM_SECONDS,
             longest_pause_seconds=0,
-            samples=_samples(scenario),
+            samples=scenario.data.known.kind,
         ),
         # The models are those of this machine's own coordinator, and all agents share it.
         model=ModelSettings(providers=_providers(scenario), trial=False),
@@ -80,12 +78,6 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
 def lacks_cuda(scenario: Scenario) -> bool:
     """Whether the scenario asks for a GPU that ONNX Runtime does not have here."""
     return scenario.engine.device == "cuda" and _CUDA not in _available_providers()
-
-
-def _samples(scenario: Scenario) -> Samples:
-    if scenario.data.with_masks:
-        return "scenes"
-    return "text" if scenario.data.set in TEXTS else "pictures"
 
 
 def _providers(scenario: Scenario) -> tuple[str, ...]:

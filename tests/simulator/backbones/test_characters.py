@@ -14,10 +14,9 @@ from fleetledger.simulator.backbones.backbone_store import kept_backbone
 from fleetledger.simulator.backbones.characters import character_encoder, preprocessing_of
 from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.datasets.text_windows import Corpus
-from fleetledger.simulator.datasets.texts import split_texts
+from fleetledger.simulator.datasets.texts import TextSettings, split_texts
 from fleetledger.simulator.errors import BackboneError
 from fleetledger.simulator.scenario.backbone import CharacterSettings
-from fleetledger.simulator.scenario.sections import TextSettings
 from tests.simulator.datasets.drawing import pixels
 from tests.simulator.text.making import PREPROCESSING, one_hot_encoder
 

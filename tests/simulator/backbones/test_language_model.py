@@ -18,9 +18,8 @@ from fleetledger.simulator.backbones.language_model import (
     learn,
     scores_after,
 )
-from fleetledger.simulator.datasets.texts import split_texts
+from fleetledger.simulator.datasets.texts import TextSettings, split_texts
 from fleetledger.simulator.scenario.backbone import CharacterSettings
-from fleetledger.simulator.scenario.sections import TextSettings
 from tests.simulator.backbones.test_characters import SAID, SMALL, split, spoken
 
 pytestmark = pytest.mark.torch

@@ -47,7 +47,7 @@ def test_pictures_of_several_sizes_need_one_to_be_brought_to():
 
 def test_scenes_that_show_nothing_of_the_tasks_are_looked_at_too():
     blank = SegmentedImages(
-        np.zeros((1, 3, 9, 9), np.uint8),
+        np.zeros((1, 9, 9, 3), np.uint8),
         np.zeros((1, 9, 9), np.uint8),
         random_scenes(1, 2).class_names,
     )

@@ -7,7 +7,7 @@ import pytest
 
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.images import LabelledImages
-from fleetledger.simulator.datasets.samples import SampleSet, first_of_every_class, picture_digest
+from fleetledger.simulator.datasets.samples import SampleSet, picture_digest
 from fleetledger.simulator.errors import DatasetError
 from tests.simulator.datasets.drawing import pixels
 
@@ -70,10 +70,3 @@ def test_the_fingerprint_minds_the_order():
 def test_owners_that_do_not_fit_are_refused():
     with pytest.raises(DatasetError, match="owners"):
         replace(images(), owners=np.array([1, 2]))
-
-
-def test_the_first_of_every_class_are_chosen_in_the_order_of_the_data_set():
-    labels = np.array([4, 0, 4, 0, 4, 2])
-    assert first_of_every_class(labels, 2).tolist() == [0, 1, 2, 3, 5]
-    assert first_of_every_class(labels, 9).tolist() == [0, 1, 2, 3, 4, 5]
-    assert first_of_every_class(np.empty(0, np.int64), 2).tolist() == []

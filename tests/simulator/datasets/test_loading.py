@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 
 from fleetledger.simulator.datasets.digits import split_digits
-from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.datasets.loading import DATA_SETS, DataSetName, DataSettings, load_split
 from fleetledger.simulator.datasets.npz import load_npz, save_npz
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.scenario.sections import SCENES, WITHOUT_FILES, DataSet, DataSettings
 from tests.simulator.datasets.drawing import draw_all
 
-NEEDS_ROOT = sorted(set(get_args(DataSet)) - {*WITHOUT_FILES, *SCENES})
+NEEDS_ROOT = [name for name, each in DATA_SETS.items() if each.on_disk]
+
+
+def test_a_scenario_may_name_every_data_set_and_no_other():
+    assert get_args(DataSetName) == tuple(DATA_SETS)
 
 
 def test_digits_are_split_by_the_share_and_the_seed():
@@ -59,12 +62,6 @@ def test_a_data_set_that_is_not_there_names_the_root(name: str, tmp_path: Path):
     with pytest.raises(DatasetError) as caught:
         load_split(DataSettings(set=name, root=str(root)), seed=0)
     assert str(root) in str(caught.value) or "pip install" in str(caught.value)
-
-
-@pytest.mark.parametrize("name", SCENES)
-def test_a_data_set_with_masks_has_a_way_of_its_own(name: str):
-    with pytest.raises(DatasetError, match=f"'{name}' has pictures with masks"):
-        load_split(DataSettings(set=name), seed=0)
 
 
 def test_a_part_without_pictures_is_refused(tmp_path: Path):

@@ -8,9 +8,8 @@ import pytest
 
 from benchmarks.packs.omniglot import character_names, read_pack
 from benchmarks.packs.to_npz import read_packs
-from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.datasets.loading import DataSettings, load_split
 from fleetledger.simulator.datasets.npz import save_npz
-from fleetledger.simulator.scenario.sections import DataSettings
 
 
 def pack(name: str) -> Path:

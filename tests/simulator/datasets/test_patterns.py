@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.datasets.loading import DataSettings, load_split
 from fleetledger.simulator.datasets.patterns import PatternSettings, split_patterns
-from fleetledger.simulator.scenario.sections import DataSettings
 
 FEW = PatternSettings(classes=3, train=4, test=2, height=10, width=12, owners=2)
 

@@ -11,13 +11,12 @@ import pytest
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.character_names import character_class
 from fleetledger.simulator.datasets.grammar import LONGEST, SHORTEST, SPEAKERS, speak
-from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.datasets.loading import DataSettings, load_split
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.datasets.speeches import by_speaker, read_speeches
 from fleetledger.simulator.datasets.text_windows import TextWindows
-from fleetledger.simulator.datasets.texts import split_texts
+from fleetledger.simulator.datasets.texts import TextSettings, split_texts
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.scenario.sections import DataSettings, TextSettings
 
 PLAY = """ANN:
 One line.

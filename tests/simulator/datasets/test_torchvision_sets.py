@@ -12,9 +12,8 @@ import pytest
 from PIL import Image
 
 from fleetledger.schemas.pip_command import pip_install
-from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.datasets.loading import DataSettings, load_split
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.scenario.sections import DataSettings
 from tests.simulator.datasets.drawing import pixels
 
 

@@ -17,7 +17,6 @@ from fleetledger.simulator.engines.mqtt.engine import MqttEngine
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.scenario.loading import load_scenario
-from fleetledger.simulator.scenario.sections import WITHOUT_FILES
 from fleetledger.simulator.scenario.shipped import shipped_names
 from tests.simulator.rounds.small import Watching
 
@@ -176,7 +175,7 @@ def test_training_is_recorded_alike(name: str, tmp_path: Path):
 
 def test_every_shipped_scenario_that_needs_no_file_is_compared():
     compared = {*QUICK, *SUMS, *TRAINING, *NOT_HERE}
-    assert compared == {n for n in shipped_names() if load_scenario(n).data.set in WITHOUT_FILES}
+    assert compared == {n for n in shipped_names() if not load_scenario(n).data.known.on_disk}
 
 
 def test_every_field_that_an_engine_has_of_its_own_is_one():

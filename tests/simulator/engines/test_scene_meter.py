@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from fleetledger.export.golden import build_dense_golden
 from fleetledger.export.dense_package import pack_dense
+from fleetledger.export.golden import build_dense_golden
 from fleetledger.export.package import Lineage, ModelFacts
 from fleetledger.export.segmentation import export_segmentation
 from fleetledger.learning.networks.conversion import to_tensors
@@ -15,7 +15,7 @@ from fleetledger.learning.networks.segmentation.registry import build_segmentati
 from fleetledger.schemas.models import BACKGROUND
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.engines import scene_meter
-from fleetledger.simulator.engines.scene_meter import Rows, SceneMeter, chosen_scenes
+from fleetledger.simulator.engines.scene_meter import Rows, chosen_scenes, mean_iou
 from fleetledger.simulator.run.scene_evaluation import SceneEvaluation
 from tests.simulator.run.dense_engine import SEEN_AS, DenseEngine, prepared_scenes
 
@@ -44,14 +44,14 @@ def test_the_measure_is_the_miou_of_the_exported_pair(tmp_path: Path):
     kept = evaluation.kept(None, 0)
     _, after = evaluation.after(stage, record, tmp_path, kept)
     rows = Rows(network, *to_tensors(arrays), names)
-    measured = SceneMeter(scenes, SEEN_AS).mean_iou(rows, stage.classes, CPU)
+    measured = mean_iou(rows, scenes, SEEN_AS, stage.classes, CPU)
     assert measured == pytest.approx(after.answers.scores(1).all, abs=1e-3)
     assert 0 < measured < 1
 
 
 def test_of_many_scenes_evenly_many_are_measured(monkeypatch: pytest.MonkeyPatch):
     scenes = prepared_scenes(test=40).split.test.scenes
-    asked = np.flatnonzero(scenes.presence[:, [1, 3]].any(axis=1))
+    asked = np.flatnonzero(scenes.labels[:, [1, 3]].any(axis=1))
     assert np.array_equal(chosen_scenes(scenes, [1, 3]), asked)
     monkeypatch.setattr(scene_meter, "MOST_SCENES", 5)
     chosen = chosen_scenes(scenes, [1, 3])

@@ -68,7 +68,7 @@ def test_a_missing_or_torn_file_is_named(tmp_path: Path, content: bytes | None):
     path = tmp_path / "predictions.npz"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(MetricsError, match=r"predictions\.npz: no answers"):
+    with pytest.raises(MetricsError, match=r"predictions\.npz: no file of this run"):
         Answers.load(path)
 
 

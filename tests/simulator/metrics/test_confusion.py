@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from fleetledger.simulator.metrics.answers import Answers
-from fleetledger.simulator.metrics.confusion import (
-    Counts,
-    class_accuracy,
-    count_pairs,
-    task_confusion,
-)
+from fleetledger.simulator.metrics.confusion import Counts, count_pairs
 from tests.simulator.fake_run import Shape, fake_seed
 
 
@@ -35,19 +30,19 @@ def test_tasks_are_confused_as_a_loop_says(answers: Answers):
     expected = np.zeros((4, 4), int)
     for truth, said in zip(*answers.answered(3), strict=True):
         expected[answers.stage_of_class[truth] - 1, answers.stage_of_class[said] - 1] += 1
-    assert task_confusion(answers, 3).tolist() == expected.tolist()
+    assert answers.task_confusion(3).tolist() == expected.tolist()
     assert not expected[3].any()
 
 
 def test_what_has_no_answer_is_in_no_column():
     answers = Answers(np.array([0, 0, 1]), np.array([[0, -1, 0]], np.int32), np.array([1, 1]))
     assert class_confusion(answers, 1).tolist() == [[1, 0], [1, 0]]
-    assert task_confusion(answers, 1).tolist() == [[2]]
+    assert answers.task_confusion(1).tolist() == [[2]]
 
 
 def test_the_accuracy_of_a_class_is_its_diagonal_over_its_samples(answers: Answers):
     confusion = class_confusion(answers, 2)
-    accuracy = class_accuracy(answers, 2)
+    accuracy = answers.class_accuracy(2)
     for label in range(12):
         if answers.stage_of_class[label] <= 2:
             assert accuracy[label] == confusion[label, label] / 40

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from fleetledger.simulator.metrics.learned import learned_by_stage
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
 from tests.simulator.fake_run import FakeSeed, Shape, fake_results, fake_seed
@@ -88,7 +87,7 @@ def test_a_task_that_no_test_scene_shows_is_left_out():
     confusion = answers.confusion.copy()
     gone = np.flatnonzero(answers.stage_of_class == 2) + 1
     confusion[:, gone] = 0
-    learned = learned_by_stage(type(answers)(confusion, answers.stage_of_class), NAMES)
+    learned = type(answers)(confusion, answers.stage_of_class).learned(NAMES)
     assert learned[1].new_accuracy is None
     assert learned[1].task_iou[1] is None
     assert not {NAMES[value - 1] for value in gone} & set(learned[3].class_iou)

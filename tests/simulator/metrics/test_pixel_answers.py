@@ -7,9 +7,9 @@ import pytest
 
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.answers import Answers
-from fleetledger.simulator.metrics.any_answers import load_answers
 from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
 from fleetledger.simulator.metrics.segmentation import PixelCounts
+from fleetledger.simulator.run.folder import load_answers
 
 STAGES = np.array([1, 2, 1, 0])
 """Classes 0 and 2 come first, then class 1; class 3 is never used."""
@@ -40,7 +40,7 @@ def test_a_stage_is_scored_over_background_and_the_classes_seen_by_then():
 
 
 def test_tasks_are_confused_with_each_other_and_with_background():
-    assert hand_made().task_confusion().tolist() == [[80, 0, 0], [5, 4, 6], [3, 0, 7]]
+    assert hand_made().task_confusion(2).tolist() == [[80, 0, 0], [5, 4, 6], [3, 0, 7]]
 
 
 def test_later_stages_can_be_left_away_again():
@@ -111,6 +111,6 @@ def test_files_of_others_are_refused_and_nothing_in_them_is_carried_out(
 def test_a_file_that_would_unpack_to_too_much_is_refused(tmp_path: Path, monkeypatch):
     path = tmp_path / "predictions.npz"
     np.savez_compressed(path, **{**GOOD, "pixel_confusion": np.zeros((200, 2, 2), np.int64)})
-    monkeypatch.setattr("fleetledger.simulator.metrics.pixel_answers._MOST_BYTES", 6000)
+    monkeypatch.setattr("fleetledger.simulator.metrics.any_answers.MOST_BYTES", 6000)
     with pytest.raises(MetricsError, match="bytes of arrays, more than 6000"):
         load_answers(path)

@@ -8,9 +8,11 @@ import numpy as np
 
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets import LabelledImages, Split
+from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from fleetledger.simulator.plan.plan_maker import make_plan
 from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import DeviceSettings, StageSettings
 
 
 def names(classes: int) -> tuple[ClassName, ...]:
@@ -39,6 +41,13 @@ def plan(split: Split, seed: int = 1, **sections: Any) -> FleetPlan:
     if sections.get("devices", {}).get("partition", {}).get("rule") == "owner":
         sections.setdefault("data", {"set": "omniglot"})
     return make_plan(scenario(**sections), split, seed)
+
+
+def plan_scenes(
+    train: SegmentedImages, stages: StageSettings, devices: DeviceSettings, seed: int
+) -> FleetPlan:
+    asked = Scenario.model_construct(stages=stages, devices=devices)
+    return make_plan(asked, Split(train, train), seed)
 
 
 def same(one: FleetPlan, other: FleetPlan) -> bool:

@@ -15,10 +15,9 @@ from fleetledger.schemas.models import Manifest
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.backbones.pixels import pixels_backbone
 from fleetledger.simulator.datasets.images import LabelledImages
-from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.datasets.loading import DataSettings, load_split
 from fleetledger.simulator.rollouts.brightness import between, brightest, dimmed, mean, preprocessed
 from fleetledger.simulator.rollouts.candidates import CandidateMaterial
-from fleetledger.simulator.scenario.sections import DataSettings
 
 BRIGHTNESS = 0.4
 

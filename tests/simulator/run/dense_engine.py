@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fleetledger.export.golden import build_dense_golden
 from fleetledger.export.dense_package import pack_dense
+from fleetledger.export.golden import build_dense_golden
 from fleetledger.export.package import Lineage, ModelFacts
 from fleetledger.export.segmentation import export_segmentation
 from fleetledger.learning.networks.head import BIAS

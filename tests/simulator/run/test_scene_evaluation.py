@@ -61,8 +61,7 @@ def slow_answers(folder: Path, names, scene) -> np.ndarray:
     manifest = Manifest.read((folder / "manifest.json").read_bytes())
     trunk = onnxruntime.InferenceSession(folder / manifest.frozen.digest)
     head = onnxruntime.InferenceSession(folder / manifest.head.digest)
-    picture = Image.fromarray(scene.picture.transpose(1, 2, 0))
-    inputs = preprocess(picture, manifest.preprocessing)[np.newaxis]
+    inputs = preprocess(scene.picture, manifest.preprocessing)[np.newaxis]
     (features,) = trunk.run(["features"], {"image": inputs})
     (scores,) = head.run(["scores"], {"features": features})
     rows = scores[0].argmax(axis=0)
@@ -98,19 +97,19 @@ def test_pixels_are_counted_as_scene_by_scene_and_later_classes_are_background(d
 
 def test_the_record_tells_what_the_asking_took(done):
     prepared, records, _, _ = done
-    presence = prepared.split.test.scenes.presence
+    labels = prepared.split.test.scenes.labels
     for record, seen in zip(records, ([1, 3], [1, 3, 4]), strict=True):
-        assert record.inference.scenes == presence[:, seen].any(axis=1).sum()
+        assert record.inference.scenes == labels[:, seen].any(axis=1).sum()
         assert 0 < record.inference.seconds <= record.seconds["evaluation"]
         assert (record.inference.provider, record.inference.batch) == (CPU, 8)
 
 
 def test_scenes_are_kept_with_what_every_model_said_of_them(done):
     prepared, _, _, folder = done
-    kept = folder.scenes()
+    kept = folder.kept().scenes
     scenes = prepared.split.test.scenes
-    chosen = choose_scenes(scenes.pixels, [3, 1, 4])
-    assert scenes.presence[chosen][:, [1, 3, 4]].any(axis=0).all()
+    chosen = choose_scenes(scenes.labels, [3, 1, 4])
+    assert scenes.labels[chosen][:, [1, 3, 4]].any(axis=0).all()
     assert len(kept.truth) == len(chosen) >= 4
     for place, index in enumerate(chosen):
         truth = sized_mask(scenes.mask(index), SEEN_AS)
@@ -120,7 +119,7 @@ def test_scenes_are_kept_with_what_every_model_said_of_them(done):
             said = slow_answers(model, scenes.class_names, scenes.scene(index))
             assert np.array_equal(kept.said[stage - 1, place], said)
         picture = Image.fromarray(kept.pictures[place].transpose(1, 2, 0))
-        whole = Image.fromarray(scenes.scene(index).picture.transpose(1, 2, 0))
+        whole = scenes.picture(index)
         assert picture.tobytes() == whole.resize((26, 20), Image.Resampling.BILINEAR).tobytes()
 
 
@@ -155,7 +154,7 @@ def test_a_seed_that_was_cut_off_goes_on_with_what_it_kept(done, tmp_path: Path)
     root = tmp_path / "seed-3"
     with pytest.raises(EngineError):
         run(prepared, root, Stumbling)
-    assert SeedFolder(root).answers().stages == 1
+    assert SeedFolder(root).kept().answers.stages == 1
     made = []
 
     class Watched(DenseEngine):
@@ -167,7 +166,7 @@ def test_a_seed_that_was_cut_off_goes_on_with_what_it_kept(done, tmp_path: Path)
     assert made[0].learned == [2]
     assert len(records) == 2
     assert np.array_equal(resumed.confusion, answers.confusion)
-    assert np.array_equal(folder.scenes().said, whole.scenes().said)
+    assert np.array_equal(folder.kept().scenes.said, whole.kept().scenes.said)
 
 
 def test_a_stage_whose_record_was_never_written_is_asked_again(done, tmp_path: Path):
@@ -215,7 +214,7 @@ def test_answers_of_another_seed_are_not_gone_on_with(tmp_path: Path, spoil):
 def test_a_stage_that_no_test_scene_shows_is_told_before_anything_is_learned(tmp_path: Path):
     prepared = prepared_scenes()
     test = prepared.split.test
-    without = np.flatnonzero(~test.scenes.presence[:, 4])
+    without = np.flatnonzero(test.scenes.labels[:, 4] == 0)
     split = replace(prepared.split, test=type(test).of(test.scenes.take(without), TASKS))
     with pytest.raises(RunError, match="stage 2: no test scene shows any of its classes"):
         run(replace(prepared, split=split), tmp_path / "seed-3")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fleetledger.simulator.plan.segmentation import TaskSetting
 from fleetledger.simulator.plan.stages import divide_classes
 from fleetledger.simulator.scenario.loading import load_scenario
 from tests.simulator.plan.making import names
+from tests.simulator.plan.segmentation.task_setting import TaskSetting
 
 PROTOCOLS = [
     ("voc-fbl-15-1", 20, "15-1", 6, 24),

@@ -9,10 +9,11 @@ import pytest
 from pydantic import ValidationError
 
 from fleetledger.schemas.setting_faults import describe_faults
+from fleetledger.simulator.datasets.loading import names_of
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.loading import parse_scenario
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.sections import SCENES, StageSettings
+from fleetledger.simulator.scenario.sections import StageSettings
 from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
 
 SHARES = {"partition": {"rule": "class-share"}}
@@ -71,7 +72,7 @@ def test_a_scenario_with_masks_comes_back_from_its_text() -> None:
     assert Scenario.model_validate(_parsed(text)) == made
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", names_of("scenes"))
 def test_pictures_with_several_classes_are_dealt_by_shares_of_classes(name: str) -> None:
     told = refusal(data={"set": name})
     assert told.startswith(f"devices.partition.rule: 'dirichlet' with the data set '{name}',")

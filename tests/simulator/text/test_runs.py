@@ -92,7 +92,7 @@ def test_the_answers_are_those_of_the_exported_pair_run_text_by_text(
     frozen = onnxruntime.InferenceSession(model / "frozen.onnx")
     head = onnxruntime.InferenceSession(model / "head.onnx")
     test = load_split(told.data, 1).test
-    answers = RunFolder(tmp_path / "run").seed(1).answers()
+    answers = RunFolder(tmp_path / "run").seed(1).kept().answers
     assert isinstance(answers, Answers)
     for index in range(0, len(test), 7):
         ids = preprocess(test.picture(index), manifest.preprocessing)[np.newaxis]
@@ -109,7 +109,7 @@ def test_three_characters_before_tell_more_than_the_most_frequent_one(tmp_path: 
     test = load_split(scenario(tmp_path).data, 1).test
     most_frequent = np.bincount(test.labels).max() / len(test)
     assert results is not None
-    answers = RunFolder(tmp_path / "run").seed(1).answers()
+    answers = RunFolder(tmp_path / "run").seed(1).kept().answers
     assert answers is not None
     truth, predicted = answers.answered(2)
     assert (truth == predicted).mean() > 1.5 * most_frequent

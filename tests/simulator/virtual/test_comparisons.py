@@ -14,8 +14,7 @@ from fleetledger.device_agent.comparison.images import ComparedImage
 from fleetledger.device_agent.comparison.opinions import SampleModel
 from fleetledger.learning.errors import NotFiniteError
 from fleetledger.schemas.values import ClassName
-from fleetledger.simulator.datasets.loading import load_split
-from fleetledger.simulator.scenario.sections import DataSettings
+from fleetledger.simulator.datasets.loading import DataSettings, load_split
 from fleetledger.simulator.virtual.comparisons import KnownModel, KnownOpinions
 from tests.simulator.rollouts.making import digits
 

@@ -13,11 +13,10 @@ from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
-from fleetledger.simulator.engines.mqtt.delivery import hand_over
-from fleetledger.simulator.engines.mqtt.scene_delivery import prepare_scenes
+from fleetledger.simulator.engines.mqtt.delivery import hand_over, prepare
 from fleetledger.simulator.engines.paths import mask_path, sample_path
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.virtual import scenes as module
+from fleetledger.simulator.virtual import pictures as module
 from fleetledger.simulator.virtual.scenes import SizedScenes
 from tests.simulator.datasets.segmentation.making import random_pictures, random_scenes
 
@@ -47,7 +46,7 @@ def indices(*tasks: int) -> list[int]:
 def read_by_an_agent(folder: Path, samples: TaskScenes, chosen: list[int]) -> LocalData:
     """Return what an agent trains on whose folder has these samples and no others."""
     paths = {i: PurePosixPath(sample_path(samples, int(samples.task_of[i]), i)) for i in chosen}
-    prepare_scenes(folder, samples, paths)
+    prepare(folder, samples, paths)
     hand_over(folder)
     images = []
     for index in chosen:

@@ -20,7 +20,8 @@ def random_masks(number: int, classes: int, size=(6, 5), seed: int = 0) -> np.nd
 
 
 def random_pictures(number: int, size=(6, 5), seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 256, (number, 3, *size), dtype=np.uint8)
+    drawn = np.random.default_rng(seed).integers(0, 256, (number, 3, *size), dtype=np.uint8)
+    return np.ascontiguousarray(drawn.transpose(0, 2, 3, 1))
 
 
 def random_scenes(number: int, classes: int, size=(6, 5), seed: int = 0) -> SegmentedImages:
@@ -29,9 +30,9 @@ def random_scenes(number: int, classes: int, size=(6, 5), seed: int = 0) -> Segm
 
 
 def save_picture(path: Path, picture: np.ndarray) -> None:
-    """Write a picture (3, h, w); the suffix decides the format."""
+    """Write a picture (h, w, 3); the suffix decides the format."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.ascontiguousarray(picture.transpose(1, 2, 0))).save(path)
+    Image.fromarray(picture).save(path)
 
 
 def save_mask(path: Path, mask: np.ndarray, palette: bool = True) -> None:

@@ -27,7 +27,7 @@ def test_voc(datasets, tmp_path: Path):
         for index in range(len(part)):
             picture, mask = theirs[index]
             scene = part.scene(index)
-            assert np.array_equal(scene.picture.transpose(1, 2, 0), np.asarray(picture))
+            assert np.array_equal(scene.picture, picture)
             assert np.array_equal(scene.mask, np.asarray(mask))
 
 
@@ -44,7 +44,7 @@ def test_sbd(datasets, tmp_path: Path):
             if index is None or ours.pairs[index].mask.endswith(".png"):
                 continue  # VOC's own
             scene = ours.scene(index)
-            assert np.array_equal(scene.picture.transpose(1, 2, 0), np.asarray(picture))
+            assert np.array_equal(scene.picture, picture)
             assert np.array_equal(scene.mask, np.asarray(mask))
             compared += 1
     assert compared == 3

@@ -4,28 +4,20 @@ import re
 from pathlib import Path
 
 from fleetledger.device_agent.sources.mask_classes import load_mask_classes
-from fleetledger.simulator.datasets.segmentation import npz
+from fleetledger.simulator.datasets.loading import names_of
 from fleetledger.simulator.datasets.segmentation.digit_scenes import SceneSettings
-from fleetledger.simulator.plan.segmentation import TaskSetting
-from fleetledger.simulator.scenario.sections import SCENES
+from tests.simulator.plan.segmentation.task_setting import TaskSetting
 
 PAGE = (Path(__file__).parents[4] / "docs" / "datasets.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("## Pictures with masks") : PAGE.index("## Texts")]
 
 
 def test_every_data_set_has_a_row():
-    assert [name for name in SCENES if f"| `{name}` |" not in SECTION] == []
+    assert [name for name in names_of("scenes") if f"| `{name}` |" not in SECTION] == []
 
 
 def test_every_field_of_digit_scenes_is_named():
     assert [n for n in SceneSettings.model_fields if f"`scenes.{n}`" not in SECTION] == []
-
-
-def test_the_npz_table_is_that_of_the_module():
-    assert npz.__doc__ is not None
-    arrays = re.findall(r"^\| `\w+` \| .+ \|$", npz.__doc__, re.MULTILINE)
-    assert len(arrays) == 5
-    assert [row for row in arrays if row not in SECTION] == []
 
 
 def test_the_shares_are_those_of_the_settings():

@@ -39,24 +39,18 @@ def test_a_scene_is_read_as_it_was_written(files: SegmentedFiles):
 def test_grey_pictures_become_three_channels(files: SegmentedFiles):
     grey = np.arange(30, dtype=np.uint8).reshape(6, 5)
     save_mask(files.root / "x/0.png", grey, palette=False)
-    assert np.array_equal(files.scene(0).picture, np.stack([grey] * 3))
+    assert np.array_equal(files.scene(0).picture, np.stack([grey] * 3, axis=-1))
 
 
 def test_pixels_of_classes_are_counted(files: SegmentedFiles):
     expected = [[int((mask == label + 1).sum()) for label in range(9)] for mask in MASKS]
-    assert files.pixels.tolist() == expected
+    assert files.labels.tolist() == expected
     again = SegmentedFiles(files.root, files.pairs, files.class_names)
-    assert again.pixels.tolist() == expected  # as they were kept
-    assert files.take(np.array([2, 0])).pixels.tolist() == [expected[2], expected[0]]
+    assert again.labels.tolist() == expected  # as they were kept
+    assert files.take(np.array([2, 0])).labels.tolist() == [expected[2], expected[0]]
 
 
-def test_presence_is_that_of_the_masks(files: SegmentedFiles):
-    expected = [[label + 1 in mask for label in range(9)] for mask in MASKS]
-    assert files.presence.tolist() == expected
-    assert files.take(np.array([2, 0])).presence.tolist() == [expected[2], expected[0]]
-
-
-def test_masks_are_opened_once_for_their_presence(files: SegmentedFiles):
+def test_masks_are_opened_once_for_their_labels(files: SegmentedFiles):
     opened: list[Path] = []
 
     def counting(path: Path) -> np.ndarray:
@@ -64,7 +58,7 @@ def test_masks_are_opened_once_for_their_presence(files: SegmentedFiles):
         return read_indices(path)
 
     def look() -> np.ndarray:
-        return SegmentedFiles(files.root, files.pairs, files.class_names, counting).presence
+        return SegmentedFiles(files.root, files.pairs, files.class_names, counting).labels
 
     first = look()
     assert len(opened) == 4
@@ -76,11 +70,11 @@ def test_masks_are_opened_once_for_their_presence(files: SegmentedFiles):
 
 
 def test_a_damaged_memory_says_that_it_can_go(files: SegmentedFiles, own_cache: Path):
-    assert files.presence.any()
+    assert files.labels.any()
     (kept,) = (own_cache / "mask-pixels").iterdir()
     kept.write_bytes(b"torn")
     with pytest.raises(DatasetError, match="delete this file, it is only a cache"):
-        _ = SegmentedFiles(files.root, files.pairs, files.class_names).presence
+        _ = SegmentedFiles(files.root, files.pairs, files.class_names).labels
 
 
 def test_the_fingerprint_covers_names_and_sizes(files: SegmentedFiles):
@@ -97,7 +91,7 @@ def test_a_value_that_is_no_class_names_the_file(files: SegmentedFiles):
     with pytest.raises(DatasetError, match=r"y/2.png: mask: .* value 10; classes are 1 to 9"):
         files.scene(2)
     with pytest.raises(DatasetError, match=r"y/2.png"):
-        _ = files.presence
+        _ = files.labels
 
 
 def test_a_mask_of_another_size_names_the_file(files: SegmentedFiles):
@@ -114,7 +108,7 @@ def test_files_that_are_torn_or_gone_are_named(files: SegmentedFiles):
     with pytest.raises(DatasetError, match=r"y/1.png: cannot be read: No such file"):
         files.mask(1)
     with pytest.raises(DatasetError, match=r"y/1.png: cannot be read"):
-        _ = files.presence
+        _ = files.labels
     with pytest.raises(DatasetError, match=r"y/1.png: cannot be read"):
         _ = files.fingerprint
     (files.root / "x/0.png").write_bytes(b"nothing")

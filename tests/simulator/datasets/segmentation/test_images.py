@@ -17,9 +17,9 @@ def test_presence_is_what_a_loop_says():
     scenes = random_scenes(8, classes=9, size=(3, 4))
     for index in range(8):
         for label in range(9):
-            assert scenes.presence[index, label] == (label + 1 in scenes.masks[index])
-            assert scenes.pixels[index, label] == (scenes.masks[index] == label + 1).sum()
-    assert not scenes.presence.all()
+            assert (scenes.labels[index, label] > 0) == (label + 1 in scenes.masks[index])
+            assert scenes.labels[index, label] == (scenes.masks[index] == label + 1).sum()
+    assert not (scenes.labels > 0).all()
 
 
 def test_taken_pictures_keep_their_masks():
@@ -50,14 +50,14 @@ def test_the_fingerprint_covers_pictures_masks_order_and_names():
 
 def test_nothing_is_no_error():
     nothing = random_scenes(3, classes=2).take(np.empty(0, np.int64))
-    assert nothing.presence.shape == (0, 2)
+    assert nothing.labels.shape == (0, 2)
 
 
 @pytest.mark.parametrize(
     ("images", "masks", "classes", "told"),
     [
         (random_pictures(2).astype(float), random_masks(2, 2), 2, "images: float64"),
-        (random_pictures(2)[:, 0], random_masks(2, 2), 2, r"images: uint8 of shape \(2, 6, 5\)"),
+        (random_pictures(2)[..., 0], random_masks(2, 2), 2, r"images: uint8 of shape \(2, 6, 5\)"),
         (random_pictures(2), random_masks(3, 2), 2, r"give uint8 of shape \(2, 6, 5\)"),
         (random_pictures(2), random_masks(2, 2, (5, 6)), 2, r"masks: uint8 of shape \(2, 5, 6\)"),
         (random_pictures(2), random_masks(2, 5), 2, "masks: number 0: .* value 3, 4, 5; classes"),

@@ -19,8 +19,8 @@ from fleetledger.device_agent.sources.scenes import (
     read_files,
 )
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
-from fleetledger.simulator.engines.mqtt.delivery import hand_over
-from fleetledger.simulator.engines.mqtt.scene_delivery import make_folders, prepare_scenes
+from fleetledger.simulator.engines.mqtt.delivery import hand_over, prepare
+from fleetledger.simulator.engines.mqtt.scene_delivery import make_folders
 from fleetledger.simulator.engines.paths import index_of, sample_path
 from tests.simulator.datasets.segmentation.making import random_scenes
 
@@ -33,7 +33,7 @@ def of_task(task: int) -> dict[int, PurePosixPath]:
 
 
 def deliver(folder: Path, paths: dict[int, PurePosixPath]) -> None:
-    prepare_scenes(folder, SAMPLES, paths)
+    prepare(folder, SAMPLES, paths)
     hand_over(folder)
 
 
@@ -58,7 +58,7 @@ def test_scenes_come_back_from_the_files_pixel_by_pixel(folder: Path):
     for scene in found.scenes:
         image, mask = decode_scene(scene, *read_files(folder, scene), "RGB")
         wanted = SAMPLES.scene(index_of(scene.picture))
-        assert np.array_equal(np.asarray(image).transpose(2, 0, 1), wanted.picture)
+        assert np.array_equal(image, wanted.picture)
         assert np.array_equal(mask, wanted.mask)
         assert set(np.unique(mask)) <= {*classes.names, 0, 255}
 
@@ -91,7 +91,7 @@ def test_a_delivery_that_was_broken_off_is_finished_by_another(folder: Path):
     deliver(folder, dict(list(wanted.items())[:3]))
     last = list(wanted.values())[2]
     (folder / last).unlink()  # its mask came, the picture did not
-    prepare_scenes(folder, SAMPLES, wanted)
+    prepare(folder, SAMPLES, wanted)
     deliver(folder, wanted)
     assert len(scan(folder).scenes) == len(wanted)
     assert not scan(folder).problems

@@ -3,24 +3,25 @@
 import numpy as np
 import pytest
 
-from fleetledger.simulator.plan.segmentation.overlapped import pictures_with
-from fleetledger.simulator.plan.segmentation.plan_maker import deal_pictures
+from fleetledger.simulator.datasets.labels import samples_of
+from fleetledger.simulator.plan.partitions import partition_by_class_share
 from fleetledger.simulator.scenario.sections import PartitionSettings
 
-PRESENCE = np.random.default_rng(0).random((500, 12)) < 0.15
+PRESENCE = (np.random.default_rng(0).random((500, 12)) < 0.15).astype(np.int64)
 
 
 def deal(labels, class_share: float, image_share: float, seed: int = 0, devices: int = 30):
     settings = PartitionSettings(
         rule="class-share", class_share=class_share, image_share=image_share
     )
-    random = np.random.default_rng(seed)
-    return deal_pictures(PRESENCE, labels, devices, settings, random)
+    pool, random = samples_of(PRESENCE, labels), np.random.default_rng(seed)
+    shown = PRESENCE[np.ix_(pool, labels)]
+    return [pool[part] for part in partition_by_class_share(shown, devices, settings, random)]
 
 
 def test_with_all_classes_a_device_gets_its_share_of_the_tasks_pictures():
     """FBL's 15-1: 40 % of the pictures of the task."""
-    pictures = pictures_with(PRESENCE, (4,))
+    pictures = samples_of(PRESENCE, (4,))
     for part in deal((4,), 1.0, 0.4):
         assert len(part) == int(0.4 * len(pictures))
         assert set(part) <= set(pictures)
@@ -36,8 +37,8 @@ def test_a_device_draws_classes_and_a_share_of_the_pictures_with_any_of_them():
         fitting = [
             pair
             for pair in pairs
-            if set(part) <= set(pictures_with(PRESENCE, pair))
-            and len(part) == int(0.6 * len(pictures_with(PRESENCE, pair)))
+            if set(part) <= set(samples_of(PRESENCE, pair))
+            and len(part) == int(0.6 * len(samples_of(PRESENCE, pair)))
         ]
         assert len(fitting) == 1
         chosen.update(fitting)
@@ -58,9 +59,9 @@ def test_devices_draw_for_themselves():
 
 def test_seventy_percent_of_ten_classes_are_seven():
     """A float's 0.7 of 10 is below 7; the share is taken as it is written."""
-    presence = np.eye(10, dtype=bool)
+    presence = np.eye(10, dtype=np.int64)
     settings = PartitionSettings(rule="class-share", class_share=0.7, image_share=1.0)
-    for part in deal_pictures(presence, range(10), 5, settings, np.random.default_rng(0)):
+    for part in partition_by_class_share(presence, 5, settings, np.random.default_rng(0)):
         assert len(part) == 7
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fleetledger.simulator.datasets.labels import samples_of
 from fleetledger.simulator.datasets.segmentation.digit_scenes import (
     SceneSettings,
     split_digit_scenes,
@@ -10,11 +11,10 @@ from fleetledger.simulator.datasets.segmentation.digit_scenes import (
 from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
 from fleetledger.simulator.errors import PartitionError, PlanError
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
-from fleetledger.simulator.plan.segmentation import TaskSetting, make_segmentation_plan
-from fleetledger.simulator.plan.segmentation.overlapped import pictures_with
 from fleetledger.simulator.scenario.sections import DeviceSettings, PartitionSettings
 from tests.simulator.datasets.segmentation.making import random_scenes
-from tests.simulator.plan.making import digest, same
+from tests.simulator.plan.making import digest, plan_scenes, same
+from tests.simulator.plan.segmentation.task_setting import TaskSetting
 
 FOUR_TWO = TaskSetting.read("4-2")
 
@@ -28,7 +28,7 @@ def plan(train: SegmentedImages, name: str = "4-2", seed: int = 1, **changed) ->
     setting = TaskSetting.read(name)
     devices = setting.devices()
     devices = DeviceSettings.model_validate({**devices.model_dump(), **changed})
-    return make_segmentation_plan(train, setting.stages(10), devices, seed)
+    return plan_scenes(train, setting.stages(10), devices, seed)
 
 
 def test_four_devices_join_with_every_task(train: SegmentedImages):
@@ -50,10 +50,10 @@ def test_old_devices_get_nothing_and_the_others_their_share(train: SegmentedImag
                 classes
                 for classes in np.array(np.meshgrid(stage.classes, stage.classes)).T.reshape(-1, 2)
                 if len(device.indices)
-                == int(0.6 * len(pictures_with(train.presence, np.unique(classes).tolist())))
+                == int(0.6 * len(samples_of(train.labels, np.unique(classes).tolist())))
             ]
             assert subset
-            assert set(device.indices) <= set(pictures_with(train.presence, stage.classes))
+            assert set(device.indices) <= set(samples_of(train.labels, stage.classes))
 
 
 def test_a_picture_comes_again_with_another_task(train: SegmentedImages):
@@ -66,12 +66,12 @@ def test_a_picture_comes_again_with_another_task(train: SegmentedImages):
 
 def test_disjoint_tasks_have_no_picture_of_a_later_class(train: SegmentedImages):
     setting = FOUR_TWO.stages(10).model_copy(update={"scenes": "disjoint"})
-    made = make_segmentation_plan(train, setting, FOUR_TWO.devices(), 1)
+    made = plan_scenes(train, setting, FOUR_TWO.devices(), 1)
     for stage in made.stages:
         last = max(stage.classes)
         for device in stage.devices.values():
             for picture in device.indices:
-                shown = np.flatnonzero(train.presence[picture])
+                shown = np.flatnonzero(train.labels[picture])
                 assert max(shown) <= last
                 assert set(shown) & set(stage.classes)
     assert {len(d.indices) for d in made.stages[-1].devices.values()} == {
@@ -82,10 +82,10 @@ def test_disjoint_tasks_have_no_picture_of_a_later_class(train: SegmentedImages)
 def test_a_class_that_never_comes_without_later_ones_is_refused_in_disjoint_tasks(
     train: SegmentedImages,
 ):
-    scenes = train.take(np.flatnonzero(~train.presence[:, 5] | train.presence[:, 9]))
+    scenes = train.take(np.flatnonzero((train.labels[:, 5] == 0) | (train.labels[:, 9] > 0)))
     setting = FOUR_TWO.stages(10).model_copy(update={"scenes": "disjoint"})
-    with pytest.raises(PlanError, match="5 of stage 2 is in no training picture without a class"):
-        make_segmentation_plan(scenes, setting, FOUR_TWO.devices(), seed=1)
+    with pytest.raises(PlanError, match="5 of stage 2 has no training image without a class"):
+        plan_scenes(scenes, setting, FOUR_TWO.devices(), seed=1)
 
 
 def test_who_is_old_is_drawn_anew_for_every_task(train: SegmentedImages):
@@ -114,9 +114,9 @@ def test_pictures_that_reach_nobody_are_noted(train: SegmentedImages):
     made = plan(train, count=1, partition=fewer, groups={"rule": "none"})
     (note,) = made.stages[0].notes
     share = made.stages[0].devices["device-1"].indices
-    whole = len(pictures_with(train.presence, (0, 1, 2, 3)))
-    assert note.startswith(f"{whole - len(share)} of {whole} pictures of the stage reach no device")
-    held = train.presence[share].any(axis=0)
+    whole = len(samples_of(train.labels, (0, 1, 2, 3)))
+    assert note.startswith(f"{whole - len(share)} of {whole} images of the stage reach no device")
+    held = train.labels[share].any(axis=0)
     missing = [str(label) for label in range(4) if not held[label]]
     assert note.endswith(f"nobody has {', '.join(missing)}") == bool(missing)
 
@@ -143,20 +143,20 @@ def test_devices_that_join_are_excluded_where_the_scenario_says_so(train: Segmen
 def test_another_rule_is_refused(train: SegmentedImages):
     devices = DeviceSettings(partition=PartitionSettings(rule="dirichlet"))
     with pytest.raises(PlanError, match="'dirichlet'; pictures with several classes"):
-        make_segmentation_plan(train, FOUR_TWO.stages(10), devices, 0)
+        plan_scenes(train, FOUR_TWO.stages(10), devices, 0)
 
 
 def test_a_class_without_a_picture_is_refused(train: SegmentedImages):
-    without = train.take(np.flatnonzero(~train.presence[:, 5]))
-    with pytest.raises(PlanError, match="5 of stage 2 is in no training picture"):
+    without = train.take(np.flatnonzero(train.labels[:, 5] == 0))
+    with pytest.raises(PlanError, match="5 of stage 2 has no training image"):
         plan(without)
 
 
 def test_a_task_that_nobody_gets_is_refused(train: SegmentedImages):
-    with pytest.raises(PartitionError, match=r"stage 2: no device gets its pictures"):
+    with pytest.raises(PartitionError, match=r"stage 2: no device gets its images"):
         plan(train, groups={"rule": "redrawn", "new_share": 0.0})
 
 
 def test_a_fleet_that_is_offline_at_first_is_refused(train: SegmentedImages):
-    with pytest.raises(PlanError, match="every device is offline in stage 1"):
+    with pytest.raises(PlanError, match="every device with images is offline in stage 1"):
         plan(train, count=1, dropout=0.999)

@@ -4,15 +4,15 @@ from functools import cache
 
 import numpy as np
 
+from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.segmentation.digit_scenes import (
     SceneSettings,
     split_digit_scenes,
 )
 from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
-from fleetledger.simulator.datasets.segmentation.samples import SegmentedSplit
 from fleetledger.simulator.metrics.plan_counts import plan_counts
-from fleetledger.simulator.plan.segmentation import make_segmentation_plan
-from fleetledger.simulator.plan.segmentation.samples import plan_task_scenes
+from fleetledger.simulator.plan.plan_maker import make_plan
+from fleetledger.simulator.plan.tasks import by_task
 from fleetledger.simulator.scenario.model import Scenario
 
 SCENARIO = Scenario.model_validate(
@@ -30,13 +30,13 @@ SCENARIO = Scenario.model_validate(
 
 
 @cache
-def drawn() -> SegmentedSplit[SegmentedImages]:
+def drawn() -> Split[SegmentedImages]:
     return split_digit_scenes(SceneSettings(train=60, test=10), seed=1)
 
 
 def test_every_device_has_the_scenes_of_the_plan_as_samples_of_their_task():
-    split, plan = plan_task_scenes(SCENARIO, drawn(), seed=3)
-    dealt = make_segmentation_plan(drawn().train, SCENARIO.stages, SCENARIO.devices, seed=3)
+    dealt = make_plan(SCENARIO, drawn(), seed=3)
+    split, plan = by_task(drawn(), dealt)
     assert len(plan.stages) == len(dealt.stages) == 3
     for stage, other in zip(plan.stages, dealt.stages, strict=True):
         assert stage.devices.keys() == other.devices.keys()
@@ -48,14 +48,14 @@ def test_every_device_has_the_scenes_of_the_plan_as_samples_of_their_task():
 
 
 def test_both_parts_have_the_tasks_of_the_plan():
-    split, plan = plan_task_scenes(SCENARIO, drawn(), seed=3)
+    split, plan = by_task(drawn(), make_plan(SCENARIO, drawn(), seed=3))
     for part, scenes in ((split.train, drawn().train), (split.test, drawn().test)):
         assert part.tasks == tuple(stage.classes for stage in plan.stages)
         assert part.scenes.fingerprint == scenes.fingerprint
 
 
 def test_samples_are_counted_in_their_own_stage_alone():
-    split, plan = plan_task_scenes(SCENARIO, drawn(), seed=3)
+    split, plan = by_task(drawn(), make_plan(SCENARIO, drawn(), seed=3))
     counts = plan_counts(plan, split.train.labels)
     for stage in plan.stages:
         others = [label for label in range(10) if label not in stage.classes]

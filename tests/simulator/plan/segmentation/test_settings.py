@@ -2,10 +2,9 @@
 
 import pytest
 
-from fleetledger.simulator.errors import PlanError
-from fleetledger.simulator.plan.segmentation.settings import TaskSetting
 from fleetledger.simulator.plan.stages import divide_classes
 from tests.simulator.plan.making import names
+from tests.simulator.plan.segmentation.task_setting import TaskSetting
 
 
 def sizes(name: str, classes: int, order="as-is", seed: int = 0) -> list[int]:
@@ -37,20 +36,6 @@ def test_classes_come_in_the_order_of_the_data_set_or_of_the_seed():
     drawn = [divide_classes(setting.stages(8, "seeded"), names(10), seed) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     assert [len(labels) for labels in drawn[0]] == [4, 2, 2]
-
-
-@pytest.mark.parametrize("name", ["15", "15-", "0-1", "15-0", "a-b", "15-1-1", "-1-5", " 4-2"])
-def test_what_is_no_setting_is_told(name: str):
-    with pytest.raises(PlanError, match="give the classes of the first task"):
-        TaskSetting.read(name)
-
-
-def test_classes_that_do_not_divide_are_told_with_a_number_that_does():
-    with pytest.raises(PlanError, match="4-4 of 11 classes leaves 3 for the last task; take 8"):
-        TaskSetting.read("4-4").stages(11)
-    assert sizes("4-4", 8) == [4, 4]
-    with pytest.raises(PlanError, match="give at most 10 to the first task"):
-        TaskSetting.read("15-1").stages(10)
 
 
 @pytest.mark.parametrize(

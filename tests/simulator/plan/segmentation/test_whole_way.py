@@ -3,24 +3,25 @@
 import numpy as np
 import pytest
 
+from fleetledger.simulator.datasets.labels import samples_of
 from fleetledger.simulator.datasets.segmentation.digit_scenes import (
     SceneSettings,
     split_digit_scenes,
 )
 from fleetledger.simulator.datasets.segmentation.masks import show_classes
 from fleetledger.simulator.metrics.segmentation import PixelCounts, SegmentationScores, score_stage
-from fleetledger.simulator.plan.segmentation import TaskSetting, make_segmentation_plan
-from fleetledger.simulator.plan.segmentation.overlapped import pictures_with
+from tests.simulator.plan.making import plan_scenes
+from tests.simulator.plan.segmentation.task_setting import TaskSetting
 
 SPLIT = split_digit_scenes(SceneSettings(train=200, test=60), seed=2)
 SETTING = TaskSetting.read("4-2")
-PLAN = make_segmentation_plan(SPLIT.train, SETTING.stages(10), SETTING.devices(), seed=2)
+PLAN = plan_scenes(SPLIT.train, SETTING.stages(10), SETTING.devices(), seed=2)
 
 
 def scores_of_knowing(stage: int, known: tuple[int, ...]) -> SegmentationScores:
     """Scores after a stage of somebody who sees these classes without a fault and no others."""
     seen = PLAN.seen(stage)
-    pictures = pictures_with(SPLIT.test.presence, seen)
+    pictures = samples_of(SPLIT.test.labels, seen)
     counts = PixelCounts.none(10)
     for index in pictures:
         truth = show_classes(SPLIT.test.mask(index), seen)
@@ -40,7 +41,7 @@ def test_a_device_sees_its_tasks_classes_alone_and_every_picture_has_one(stage: 
         values = {label + 1 for label in task.classes}
         assert set(np.unique(masks)) <= {0, 255, *values}
         assert all(values & set(np.unique(mask)) for mask in masks)
-        assert held.images.shape == (len(device.indices), 3, 48, 48)
+        assert held.images.shape == (len(device.indices), 48, 48, 3)
 
 
 @pytest.mark.parametrize("stage", [1, 2, 4])
