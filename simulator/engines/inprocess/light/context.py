@@ -18,7 +18,7 @@ from fleetledger.simulator.engines.inprocess.light.coordinator import LightCoord
 from fleetledger.simulator.engines.inprocess.light.holdings import Holdings
 from fleetledger.simulator.engines.inprocess.light.memories import Memories
 from fleetledger.simulator.engines.inprocess.light.traffic import Traffic
-from fleetledger.simulator.engines.inprocess.light.workers.lots import WorkerPool
+from fleetledger.simulator.engines.inprocess.light.workers.lots import LotDealer
 from fleetledger.simulator.virtual.clock import VirtualClock
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
 
@@ -65,7 +65,7 @@ class TrainingContext:
     place: CohortResources
     hasher: AnswerHasher
     """Hashes what is trained in this process."""
-    pool: WorkerPool | None
+    dealer: LotDealer | None
     """Trains beside this process."""
     proxy: TakesGradients | None = None
     """None where the method has none."""
@@ -80,8 +80,8 @@ class TrainingContext:
         """End the programs beside this one."""
         self.hasher.close()
         self.memories.close()
-        if self.pool is not None:
-            self.pool.close()
+        if self.dealer is not None:
+            self.dealer.close()
 
 
 def device_message(

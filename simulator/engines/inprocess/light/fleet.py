@@ -39,9 +39,8 @@ from fleetledger.simulator.engines.inprocess.light.memories import Memories
 from fleetledger.simulator.engines.inprocess.light.proxy import LightProxy
 from fleetledger.simulator.engines.inprocess.light.round import LightRound
 from fleetledger.simulator.engines.inprocess.light.traffic import Traffic
-from fleetledger.simulator.engines.inprocess.light.workers.interface import Workers
-from fleetledger.simulator.engines.inprocess.light.workers.lots import WorkerPool
-from fleetledger.simulator.engines.inprocess.light.workers.processes import LocalWorkers
+from fleetledger.simulator.engines.inprocess.light.workers.lots import LotDealer, WorkerPool
+from fleetledger.simulator.engines.inprocess.light.workers.processes import ProcessPool
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.network_inputs import inputs_of
 from fleetledger.simulator.engines.presence import delivered
@@ -106,15 +105,13 @@ class LightFleet:
         device = "cpu" if engine.workers or engine.kind == "ray" else trainers.for_torch().device
         exemplars = scenario.devices.exemplars
         holdings = Holdings(prepared.split.train, prepared.plan, sight, exemplars, device)
-        workers = _workers(place, engine)
-        if workers is not None and holdings.shared is not None:
-            workers.share(holdings.shared)
+        pool = _pool(place, engine)
         return TrainingContext(
             holdings=holdings,
             memories=Memories(place.store, folder / "memories.jsonl", self._is_done),
             place=place,
             hasher=AnswerHasher(),
-            pool=None if workers is None else WorkerPool(place, workers),
+            dealer=None if pool is None else LotDealer(place, pool, engine, holdings.shared),
             proxy=self._proxy,
             withheld=withheld(rules, method),
         )
@@ -153,8 +150,8 @@ class LightFleet:
 
     def wait_for_workers(self) -> None:
         """Wait until all workers are there; else whoever comes later joins in."""
-        if self._training is not None and self._training.pool is not None:
-            self._training.pool.wait()
+        if self._training is not None and self._training.dealer is not None:
+            self._training.dealer.wait()
 
     def arrive(self, stage: StagePlan, online_in: OnlineIn) -> None:
         """Switch on who is there, with all data that reached them, and off who is not.
@@ -282,20 +279,10 @@ class LightFleet:
         self.coordinator.process(births)
 
 
-def _workers(place: CohortResources, engine: EngineSettings) -> Workers | None:
-    """Start the workers that a scenario asks for; raise `EngineError`."""
+def _pool(place: CohortResources, engine: EngineSettings) -> WorkerPool | None:
+    """Return where a scenario's workers are, if it has any; raise `EngineError`."""
     if engine.kind == "ray":
-        from fleetledger.simulator.engines.inprocess.light.workers.ray_cluster import (  # noqa: PLC0415 - an extra
-            RaySettings,
-            RayWorkers,
-        )
+        from fleetledger.simulator.engines.inprocess.light.workers.ray_cluster import RayPool  # noqa: PLC0415 - an extra
 
-        cluster = RaySettings(
-            max(1, engine.workers),
-            engine.address,
-            engine.worker_cpus,
-            engine.worker_gpus,
-            engine.store,
-        )
-        return RayWorkers(place, cluster)
-    return LocalWorkers(place, engine.workers) if engine.workers else None
+        return RayPool(place, engine)
+    return ProcessPool(place) if engine.workers else None

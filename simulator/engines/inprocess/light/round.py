@@ -114,7 +114,7 @@ class LightRound:
         meanwhile, little waits for the disk when the round ends, and yet there are few commits,
         each of which writes pages of the same table again.
         """
-        if self._training.pool is None:
+        if self._training.dealer is None:
             return GROUP_INPUTS
         return max(LEAST_BESIDE_WORKERS, (len(self._opened.cohort) - self._done) // 3)
 
@@ -129,8 +129,8 @@ class LightRound:
 
     def _made_answering(self, holdings: DeviceHoldings) -> Answering:
         task, training, stopwatch = self._task, self._training, self._context.stopwatch
-        if training.pool is not None:
-            return AnsweredByWorkers(task, holdings, training.pool, stopwatch)
+        if training.dealer is not None:
+            return AnsweredByWorkers(task, holdings, training.dealer, stopwatch)
         here = AnsweredHere(task, holdings, training.place, training.hasher, stopwatch)
         if training.compare is not None:
             here.tell(self._keep)

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +24,14 @@ from fleetledger.simulator.engines.inprocess.light import round as light_round
 from fleetledger.simulator.engines.inprocess.light.batches import Done
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples
-from fleetledger.simulator.engines.inprocess.light.workers import lots, processes, training
-from fleetledger.simulator.engines.inprocess.light.workers.interface import LotMember
-from fleetledger.simulator.engines.inprocess.light.workers.lots import AnsweredByWorkers
-from fleetledger.simulator.engines.inprocess.light.workers.processes import ProcessWorker
+from fleetledger.simulator.engines.inprocess.light.workers import lot_trainer, lots, processes
+from fleetledger.simulator.engines.inprocess.light.workers.lots import (
+    AnsweredByWorkers,
+    LotDealer,
+    LotMember,
+    Worker,
+)
+from fleetledger.simulator.engines.inprocess.light.workers.processes import ProcessPool
 from fleetledger.simulator.errors import EngineError
 from tests.simulator.engines.inprocess.light.both import learn, means
 from tests.simulator.engines.inprocess.light.workers.small import (
@@ -47,7 +52,7 @@ Lots = list[Sequence[LotMember]]
 @pytest.fixture(autouse=True)
 def forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork workers off a process that has torch already: each would take seconds to import it."""
-    multiprocessing.set_forkserver_preload([training.__name__])
+    multiprocessing.set_forkserver_preload([lot_trainer.__name__])
     monkeypatch.setattr(processes, "_START_METHOD", "forkserver")
 
 
@@ -61,13 +66,14 @@ def spawned(forked: None, monkeypatch: pytest.MonkeyPatch) -> None:
 def given(monkeypatch: pytest.MonkeyPatch) -> Lots:
     """Note lots that are given to workers; all lots have one device, so that everybody works."""
     noted: Lots = []
-    train = ProcessWorker.train
+    ask = ProcessPool.ask
 
-    def seen(self: ProcessWorker, lot: Sequence[LotMember]) -> Any:
-        noted.append(lot)
-        return train(self, lot)
+    def seen(self: ProcessPool, worker: Worker, method: str, *given: Any) -> Any:
+        if method == "train":
+            noted.extend(given)
+        return ask(self, worker, method, *given)
 
-    monkeypatch.setattr(ProcessWorker, "train", seen)
+    monkeypatch.setattr(ProcessPool, "ask", seen)
     monkeypatch.setattr(lots, "_LARGEST_LOT", 1)
     monkeypatch.setattr(lots, "_LOTS_AT_ONCE", 1)
     return noted
@@ -138,7 +144,7 @@ def test_of_long_trainings_few_lie_ready_and_at_the_end_none(
 
     def noted(self: AnsweredByWorkers) -> None:
         deal(self)
-        most.append(max(map(self._open, self._pool.workers.everybody)))
+        most.append(max(map(self._open, self._dealer.workers)))
 
     monkeypatch.setattr(AnsweredByWorkers, "_deal", noted)
     monkeypatch.setattr(lots, "_AHEAD_SECONDS", 0.0)
@@ -163,7 +169,7 @@ def test_the_lots_of_a_worker_that_is_killed_are_dealt_again_and_give_the_same(
         nonlocal told
         told += 1
         if told == lot:
-            for worker in self._pool.workers.everybody:
+            for worker in self._dealer.workers:
                 end(worker)
         return handed_on(self)
 
@@ -173,9 +179,9 @@ def test_the_lots_of_a_worker_that_is_killed_are_dealt_again_and_give_the_same(
     assert told > lot
 
 
-def end(worker: Any) -> None:
+def end(worker: Worker) -> None:
     """End a worker's process; whoever started it reaps it, and would wait for ever if we did."""
-    process = psutil.Process(worker.pid)
+    process = psutil.Process(worker.handle.process.pid)
     process.kill()
     with suppress(psutil.NoSuchProcess):
         while process.status() != psutil.STATUS_ZOMBIE:
@@ -227,7 +233,7 @@ def test_lots_that_end_every_worker_end_the_run_which_goes_on_afterwards(
     what = prepared(small(**REMEMBERING, devices={"count": 5}))
     whole = learn(LightEngine, what, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr(processes, "_train", _end_yourself)
+        patch.setattr(processes, "_call", _end_when_training)
         with pytest.raises(EngineError, match=r"3 workers ended while they trained device-\d"):
             learn(waited_for, with_workers(what, 1), tmp_path / "cut")
     resumed = learn(waited_for, with_workers(what), tmp_path / "cut")
@@ -235,26 +241,28 @@ def test_lots_that_end_every_worker_end_the_run_which_goes_on_afterwards(
     assert resumed.models == whole.models
 
 
-def _end_yourself(_lot: object) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+def _end_when_training(method: str, *_given: object) -> None:
+    if method == "train":
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_whoever_stops_a_run_does_not_wait_for_what_is_being_trained(tmp_path: Path) -> None:
     engine = waited_for(with_workers(prepared(small()), 1), tmp_path, Quiet())
-    (worker,) = workers_of(engine)
-    process = psutil.Process(worker.pid)
+    dealer = dealer_of(engine)
+    (worker,) = dealer.workers
+    process = psutil.Process(worker.handle.process.pid)
     process.suspend()  # it will not do anything any more
-    pending = worker.ask(_end_yourself, ())
+    asked = dealer.pool.ask(worker, "ready")
     engine.close()
     assert not process.is_running()
-    assert pending.is_ready()
+    assert asked.done()
 
 
-def workers_of(engine: LightEngine) -> list[Any]:
+def dealer_of(engine: LightEngine) -> LotDealer:
     training = engine._fleet._training
     assert training is not None
-    assert training.pool is not None
-    return list(training.pool.workers.everybody)
+    assert training.dealer is not None
+    return training.dealer
 
 
 def test_what_a_device_half_refuses_there_ends_the_run_in_its_words(tmp_path: Path) -> None:
@@ -283,14 +291,16 @@ def test_everybody_computes_on_one_thread_until_the_run_is_over(tmp_path: Path) 
 def test_who_is_not_there_yet_is_not_waited_for(
     tmp_path: Path, given: Lots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ProcessWorker, "is_there", lambda _: False)
+    start = ProcessPool.start
+    never = Future[str]()
+    monkeypatch.setattr(ProcessPool, "start", lambda pool: replace(start(pool), started=never))
     learn(LightEngine, with_workers(prepared(small(rounds={"per_stage": 1})), 1), tmp_path)
     assert not given
 
 
 def test_a_gpu_needs_no_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "torch_device", lambda _: "cuda")
-    with pytest.raises(EngineError, match=r"engine\.workers: 2 beside a GPU"):
+    with pytest.raises(EngineError, match=r"engine\.workers: not beside a GPU"):
         LightEngine(with_workers(prepared(small())), tmp_path, Quiet())
 
 

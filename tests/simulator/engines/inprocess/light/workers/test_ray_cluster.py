@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import pytest
 
 from fleetledger.simulator.engines.inprocess.light.batches import Done
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
-from fleetledger.simulator.engines.inprocess.light.workers import lots, ray_cluster
-from fleetledger.simulator.engines.inprocess.light.workers.lots import AnsweredByWorkers
+from fleetledger.simulator.engines.inprocess.light.workers import lots
+from fleetledger.simulator.engines.inprocess.light.workers.lots import AnsweredByWorkers, Worker
+from fleetledger.simulator.engines.inprocess.light.workers.ray_cluster import RayPool
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.errors import EngineError
 from tests.simulator.engines.inprocess.light.both import Learned, learn
@@ -56,8 +58,8 @@ def what() -> Prepared:
 
 @pytest.fixture(scope="module")
 def alone(what: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Learned:
-    with_one_thread = with_workers(what, 1)  # the process alone computes on one thread, too
-    return learn(LightEngine, with_one_thread, tmp_path_factory.mktemp("alone"))
+    """What one process makes of it, beside another that is not waited for: all on one thread."""
+    return learn(LightEngine, with_workers(what, 1), tmp_path_factory.mktemp("alone"))
 
 
 def on_ray(what: Prepared, number: int, **engine: Any) -> Prepared:
@@ -65,12 +67,17 @@ def on_ray(what: Prepared, number: int, **engine: Any) -> Prepared:
 
 
 @pytest.mark.parametrize(
-    "number", [2, *(pytest.param(number, marks=pytest.mark.nightly) for number in (1, 3))]
+    ("kind", "number"),
+    [
+        ("inprocess", 2),
+        ("ray", 2),
+        *(pytest.param("ray", number, marks=pytest.mark.nightly) for number in (1, 3)),
+    ],
 )
-def test_however_many_there_are_entries_sums_and_models_are_equal(
-    number: int, what: Prepared, alone: Learned, tmp_path: Path
+def test_wherever_and_however_many_they_are_entries_sums_and_models_are_equal(
+    kind: str, number: int, what: Prepared, alone: Learned, tmp_path: Path
 ) -> None:
-    assert_same(alone, learn(waited_for, on_ray(what, number), tmp_path))
+    assert_same(alone, learn(waited_for, with_workers(what, number, kind=kind), tmp_path))
 
 
 @pytest.mark.nightly
@@ -116,8 +123,8 @@ def killed_at_random(
 
     def end_one(self: AnsweredByWorkers) -> None:
         nonlocal killed
-        worker: Any = chance.choice(self._pool.workers.everybody)
-        pid = ray.get(worker.actor.__ray_call__.remote(_pid))
+        worker = chance.choice(self._dealer.workers)
+        pid = ray.get(worker.handle.__ray_call__.remote(_pid))
         os.kill(pid, signal.SIGKILL)
         killed += 1
 
@@ -166,7 +173,14 @@ def test_more_workers_than_the_cluster_has_room_for_are_refused(
 def test_workers_on_several_machines_need_a_store_that_all_reach(
     what: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_cluster.RayWorkers, "nodes", {"one", "two"})
-    monkeypatch.setattr(ray_cluster.RayWorkers, "_start", lambda *_: [])  # one takes 30 s here
+    machines = iter(("one", "two"))
+
+    def started(_pool: RayPool) -> Worker:
+        there: Future[str] = Future()
+        there.set_result(next(machines))
+        return Worker(None, there)
+
+    monkeypatch.setattr(RayPool, "start", started)  # a real one takes 30 s here
+    monkeypatch.setattr(RayPool, "end", lambda *_: None)
     with pytest.raises(EngineError, match=r"engine\.store: not given, .* on 2 machines"):
-        LightEngine(on_ray(what, 1), tmp_path, Quiet())
+        LightEngine(on_ray(what, 2), tmp_path, Quiet())

@@ -19,7 +19,7 @@ from fleetledger.simulator.engines.inprocess.light.batches import Adding
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources, Member
 from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples, TrainInputs
 from fleetledger.simulator.engines.inprocess.light.task import RoundTask
-from fleetledger.simulator.engines.inprocess.light.workers.interface import LotMember, TrainedLot
+from fleetledger.simulator.engines.inprocess.light.workers.lots import LotMember, TrainedLot
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
 
 
@@ -45,6 +45,9 @@ class LotTrainer:
         self._inputs: TrainInputs | None = None
         self._residence: Residence | None = None
         """The inputs on this worker's accelerator, where it has one and they fit."""
+
+    def ready(self) -> None:
+        """Say that it is there."""
 
     def begin(self, task: RoundTask, inputs: TrainInputs | None) -> None:
         """Begin with a round, and an empty sum; `inputs` are those of all training samples."""
