@@ -51,14 +51,13 @@ from fleetledger.device_agent.observation import check_novelty, observed
 from fleetledger.device_agent.part_secret import part_context
 from fleetledger.device_agent.probation import Probation, comparisons_in
 from fleetledger.device_agent.samples import LocalSamples
-from fleetledger.device_agent.scene_data import read_asked, read_scene_pictures
-from fleetledger.device_agent.scene_evaluation import evaluate_scenes
 from fleetledger.device_agent.settings import ModelSettings
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.sources.cache import DigestCache
-from fleetledger.device_agent.sources.folder import SUFFIXES_OF, FolderSource
+from fleetledger.device_agent.sources.folder import SUFFIXES_OF, FolderSource, picture_files
 from fleetledger.device_agent.sources.no_samples import NoSamples
 from fleetledger.device_agent.sources.scene_folder import SceneFolder
+from fleetledger.device_agent.sources.scenes import scene_files
 from fleetledger.device_agent.sources.shown_classes import ShownCache
 from fleetledger.device_agent.store.blobs import BlobFolder, OffersPayloads
 from fleetledger.device_agent.training import (
@@ -66,10 +65,11 @@ from fleetledger.device_agent.training import (
     engine_settings,
     feature_data,
     instruction_of,
+    read_asked,
     train,
 )
 from fleetledger.device_agent.trial.trial import Trial
-from fleetledger.device_agent.uncertainty import measure, measuring_head, read_images
+from fleetledger.device_agent.uncertainty import measure, measuring_head
 from fleetledger.device_agent.work import Extracted, extract
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.detection import DetectionRules
@@ -381,8 +381,8 @@ class LocalDeviceJobs:
                 return (inputs.UncertaintyMeasured(None, reason=text),)
             model = self._installer.reference_of(model)
             batch = self._home.settings.model.batch
-            read = read_scene_pictures if self._has_scenes else read_images
-            found = measure(request, model, self._home.data_folder, batch, read)
+            files = scene_files if self._has_scenes else picture_files
+            found = measure(request, model, self._home.data_folder, batch, files)
         except (FleetledgerError, LearningError) as error:
             return (inputs.UncertaintyMeasured(None, reason=str(error)),)
         images = tuple(image.digest for image in request.images)
@@ -410,7 +410,7 @@ class LocalDeviceJobs:
             if model.is_raw:
                 return (inputs.Evaluated(None, ""),)  # nothing of it is right or wrong here
             if model.of_pixels:
-                measured = evaluate_scenes(model, folder, head, request.detection)
+                measured = evaluation.evaluate_scenes(model, folder, head, request.detection)
             else:
                 measured = self._evaluated(model, folder, request.detection)
                 measured = evaluation.with_lacking(measured, model, folder, request.lacks)

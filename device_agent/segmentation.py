@@ -15,17 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
 from fleetledger.device_agent.errors import SegmentError
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.host import ModelHost, sessions_of
-from fleetledger.device_agent.images import ChangedError
+from fleetledger.device_agent.images import ChangedError, Mask, read_limited
 from fleetledger.device_agent.inference.installed_model import Floats, InstalledModel
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.sources.masks import BACKGROUND, IGNORED, values_in
-from fleetledger.device_agent.sources.scenes import CLASSES, MASKS, read_limited
+from fleetledger.device_agent.sources.scenes import CLASSES, MASKS
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.learning.errors import ImageError
 from fleetledger.learning.numerics.framing import MAX_ROWS, classes_of_pixels, frame_of
@@ -42,7 +41,6 @@ from fleetledger.schemas.toml_text import toml_value
 from fleetledger.schemas.whole_file import write_whole
 
 OVERLAYS = "overlays"
-Mask = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -22,6 +22,14 @@ from fleetledger.device_agent.errors import MissingError
 from fleetledger.device_agent.features.reader import ReadFeatures
 from fleetledger.device_agent.images import PictureFile, read_pictures
 from fleetledger.device_agent.settings import AgentTrainingSettings
+from fleetledger.device_agent.sources.folder import picture_files
+from fleetledger.device_agent.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.sources.scenes import (
+    CLASSES,
+    RenamedMasks,
+    renamed_masks,
+    scene_files,
+)
 from fleetledger.device_agent.store.blobs import BlobFolder, OffersPayloads
 from fleetledger.learning.numerics.preprocessing import sized_pixels
 from fleetledger.methods.registry import descriptor, training_device
@@ -39,7 +47,7 @@ from fleetledger.schemas.envelope import INLINE_LIMIT
 from fleetledger.schemas.models import Preprocessing, of_pictures
 from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.rounds import RoundAnswer
-from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 if TYPE_CHECKING:
     from fleetledger.learning.networks.pictures import Pictures
@@ -90,28 +98,80 @@ class TrainingDone:
     seconds: float
 
 
-def read_images(
-    images: Sequence[ImageToCount], folder: Path, preprocessing: Preprocessing
+def read_asked(request: Train, folder: Path) -> ReadImages:
+    """Read the images of an order: scenes if its method segments, else pictures.
+
+    Raises `SourceError` if classes.toml, or the folder of masks, is of no use.
+    """
+    assignment, spec = request.assignment, of_pictures(request.assignment.preprocessing)
+    if not descriptor(assignment.method).segments:
+        return read_images(request.images, picture_files(request.images, folder), spec)
+    assert assignment.round is not None
+    return read_scenes(request.images, folder, spec, assignment.round.aliases)
+
+
+def read_scenes(
+    images: Sequence[ImageToCount],
+    folder: Path,
+    spec: Preprocessing,
+    aliases: Mapping[ClassName, ClassName],
 ) -> ReadImages:
-    """Read images at the network's size; files that are gone or have changed are left out."""
-    pictures = [PictureFile(folder / image.path, image.digest) for image in images]
-    height, width = preprocessing.size
-    pixels = np.empty((len(images), preprocessing.channels, height, width), np.uint8)
-    kept: list[ImageToCount] = []
+    """Read scenes at the network's size, with classes under the names that `aliases` gives them."""
+    masks = renamed_masks(load_mask_classes(folder / CLASSES).names, aliases)
+    return read_images(images, scene_files(images, folder), spec, masks)
+
+
+def read_images(
+    images: Sequence[ImageToCount],
+    files: Sequence[PictureFile],
+    spec: Preprocessing,
+    masks: RenamedMasks | None = None,
+) -> ReadImages:
+    """Read images at the network's size; files that are gone or have changed are left out.
+
+    Scenes get the values of `masks`. One that shows no class at that size is left out, and told.
+    """
+    height, width = spec.size
+    pixels = np.empty((len(images), spec.channels, height, width), np.uint8)
+    values = None if masks is None else np.empty((len(images), height, width), np.uint8)
+    kept: list[tuple[ClassName, Digest]] = []
     unusable: list[tuple[Digest, str]] = []
-    for outcome in read_pictures(pictures, preprocessing, sized_pixels):
+    empty: list[str] = []
+    for outcome in read_pictures(files, spec, sized_pixels):
         image = images[outcome.index]
-        if outcome.pixels is not None:
-            pixels[len(kept)] = outcome.pixels.transpose(2, 0, 1)
-            kept.append(image)
-        elif outcome.unusable is not None:
+        if outcome.unusable is not None:
             unusable.append((image.digest, outcome.unusable))
+        if outcome.pixels is None:
+            continue
+        class_name = image.class_name
+        if masks is not None and values is not None and outcome.mask is not None:
+            values[len(kept)] = masks.value_of[outcome.mask]
+            shown = masks.shown(values[len(kept)])
+            if not shown:
+                empty.append(image.path)
+                continue
+            class_name = shown[0]
+        pixels[len(kept)] = outcome.pixels.transpose(2, 0, 1)
+        kept.append((class_name, image.digest))
     data = LocalData(
         pixels[: len(kept)],
-        tuple(image.class_name for image in kept),
-        tuple(image.digest for image in kept),
+        tuple(name for name, _ in kept),
+        tuple(digest for _, digest in kept),
+        masks=None if values is None else values[: len(kept)],
+        mask_class_names=() if masks is None else masks.class_names,
     )
-    return ReadImages(data, tuple(unusable))
+    return ReadImages(data, tuple(unusable), _too_small(empty, spec))
+
+
+def _too_small(empty: list[str], spec: Preprocessing) -> str:
+    if not empty:
+        return ""
+    height, width = spec.size
+    others = " and others" if len(empty) > 1 else ""
+    return (
+        f"{min(empty)}{others}: what the mask shows is too small to be seen at {height} x {width} "
+        "pixels, or cut off; left out of training"
+    )
 
 
 def feature_data(read: ReadFeatures, exemplars_as: Exemplars) -> LocalData:

@@ -21,6 +21,7 @@ from fleetledger.device_agent.inference.installed_model import (
 )
 from fleetledger.device_agent.sample_answers import score_each
 from fleetledger.device_agent.settings import AgentDetectionSettings
+from fleetledger.device_agent.sources.folder import picture_files
 from fleetledger.learning.errors import NotFiniteError
 from fleetledger.learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
 from fleetledger.learning.numerics.pixel_uncertainty import (
@@ -29,14 +30,11 @@ from fleetledger.learning.numerics.pixel_uncertainty import (
     most_uncertain,
 )
 from fleetledger.learning.numerics.shots import Projections, projected
-from fleetledger.schemas.models import AnyPreprocessing
 
 OF_PIXELS = "relative entropy of all pixels"
 """What `sequential` compares of a model of pixels, in words."""
-Read = Callable[
-    [Sequence[ImageToCount], Path, AnyPreprocessing], Iterator[tuple[ImageToCount, Inputs]]
-]
-"""Yields the images that can be read and are still what they were, preprocessed."""
+Files = Callable[[Sequence[ImageToCount], Path], Sequence[PictureFile]]
+"""Returns the files of images in a data folder."""
 
 
 class MeasuredSamples(NamedTuple):
@@ -98,20 +96,8 @@ def measuring_head(
     return known if goes_on and set(known.rows) <= set(own.rows) else own
 
 
-def read_images(
-    images: Sequence[ImageToCount], folder: Path, spec: AnyPreprocessing
-) -> Iterator[tuple[ImageToCount, Inputs]]:
-    """Yield preprocessed pictures, or texts; see `Read`."""
-    outcomes = read_pictures(
-        [PictureFile(folder / image.path, image.digest) for image in images], spec
-    )
-    for outcome in outcomes:
-        if outcome.pixels is not None:
-            yield images[outcome.index], outcome.pixels
-
-
 def measure(
-    request: Measure, model: InstalledModel, folder: Path, batch: int, read: Read = read_images
+    request: Measure, model: InstalledModel, folder: Path, batch: int, files: Files = picture_files
 ) -> MeasuredSamples:
     """Return the value of each image that can be read and that the model answers.
 
@@ -120,7 +106,12 @@ def measure(
     """
     if model.is_raw:
         return MeasuredSamples()
-    images = read(request.images, folder, model.manifest.preprocessing)
+    outcomes = read_pictures(files(request.images, folder), model.manifest.preprocessing)
+    images = (
+        (request.images[outcome.index], outcome.pixels)
+        for outcome in outcomes
+        if outcome.pixels is not None
+    )
     head = measuring_head(model, request.known, request.rules)
     if model.of_pixels:
         return _of_pixels(images, model, head, request.rules)

@@ -8,15 +8,17 @@ applications show is in none of them; see `device_agent.comparison.live`.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TypeVar
 
-from fleetledger.device_agent.sources.scenes import IMAGES, Scene, named_scenes
+from fleetledger.device_agent.images import MaskFile
+from fleetledger.device_agent.sources.folder import files_below, is_sample
+from fleetledger.device_agent.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, named_scenes
 from fleetledger.schemas.values import ClassName
 
 Item = TypeVar("Item")
@@ -29,8 +31,8 @@ class ComparedImage:
     path: Path
     class_name: ClassName | None = None
     """The folder's name of a held-out image that shows one class."""
-    scene: Scene | None = None
-    """A held-out image with its mask."""
+    mask: MaskFile | None = None
+    """That of a held-out scene."""
 
 
 def held_out(
@@ -38,7 +40,7 @@ def held_out(
 ) -> list[ComparedImage]:
     """Return held-out images, a class after the other in turn, so that any beginning is fair."""
     by_class = [
-        [ComparedImage(path, name) for path in _files(folder / name, suffixes, most)]
+        [ComparedImage(path, name) for path in _evenly(files_below(folder / name, suffixes), most)]
         for name in sorted(names)
     ]
     in_turn = chain.from_iterable(zip_longest(*by_class))
@@ -47,8 +49,8 @@ def held_out(
 
 def held_out_scenes(folder: Path, most: int) -> list[ComparedImage]:
     """Return held-out scenes in an even spread."""
-    scenes = _evenly(named_scenes(folder), most)
-    return [ComparedImage(folder / scene.picture, scene=scene) for scene in scenes]
+    scenes = named_scenes(folder, load_mask_classes(folder / CLASSES).names)
+    return [ComparedImage(scene.path, mask=scene.mask) for scene in _evenly(scenes, most)]
 
 
 def unlabelled(
@@ -60,27 +62,16 @@ def unlabelled(
         for entry in sorted(folder.iterdir()):
             if entry.name.startswith(".") or entry.name in left_out:
                 continue
-            found += _files(entry, suffixes) if entry.is_dir() else _fitting([entry], suffixes)
+            if entry.is_dir():
+                found += files_below(entry, suffixes)
+            elif is_sample(entry, suffixes):
+                found.append(entry)
     return [ComparedImage(path) for path in _evenly(found, most)]
 
 
 def unlabelled_scenes(folder: Path, suffixes: AbstractSet[str], most: int) -> list[ComparedImage]:
     """Return pictures of scenes that may have been learned from, in an even spread."""
-    return [ComparedImage(path) for path in _evenly(_files(folder / IMAGES, suffixes), most)]
-
-
-def _files(folder: Path, suffixes: AbstractSet[str], most: int | None = None) -> list[Path]:
-    if not folder.is_dir():
-        return []
-    found = [Path(parent, name) for parent, _, files in os.walk(folder) for name in files]
-    kept = sorted(_fitting(found, suffixes))
-    return kept if most is None else _evenly(kept, most)
-
-
-def _fitting(paths: Iterable[Path], suffixes: AbstractSet[str]) -> Iterator[Path]:
-    for path in paths:
-        if not path.name.startswith(".") and path.suffix.lower() in suffixes:
-            yield path
+    return [ComparedImage(path) for path in _evenly(files_below(folder / IMAGES, suffixes), most)]
 
 
 def _evenly(items: list[Item], most: int) -> list[Item]:

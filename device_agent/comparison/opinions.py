@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from fleetledger.device_agent.comparison.counts import ModelReply
 from fleetledger.device_agent.comparison.images import ComparedImage
-from fleetledger.device_agent.images import ChangedError, Mask, PictureFile, read_picture
+from fleetledger.device_agent.images import ChangedError, Mask, PictureFile, read_sample
 from fleetledger.device_agent.inference.installed_model import Floats, Inputs, InstalledModel
-from fleetledger.device_agent.scene_data import sized_scenes
 from fleetledger.device_agent.sources.mask_classes import load_mask_classes
 from fleetledger.device_agent.sources.masks import IGNORED
 from fleetledger.device_agent.sources.scenes import CLASSES
@@ -23,8 +22,7 @@ from fleetledger.device_agent.uncertainty import require_numbers
 from fleetledger.learning.errors import SampleError
 from fleetledger.learning.numerics.entropy import entropy, softmax
 from fleetledger.learning.numerics.pixel_uncertainty import mean_entropy
-from fleetledger.learning.numerics.preprocessing import preprocess
-from fleetledger.schemas.models import BACKGROUND, of_pictures
+from fleetledger.schemas.models import BACKGROUND
 from fleetledger.schemas.values import ClassName
 
 RIGHT_OVERLAP = 0.5
@@ -52,6 +50,15 @@ class ModelOpinion:
     """Of a sample its class, of a picture the classes of its pixels (H, W), by a common number."""
 
 
+def read_compared(image: ComparedImage, model: InstalledModel) -> ReadSample | None:
+    """Read an image, or a scene, as a model takes it; None where that cannot be done."""
+    try:
+        file = PictureFile(image.path, mask=image.mask)
+        return ReadSample(*read_sample(file, model.manifest.preprocessing))
+    except (SampleError, ChangedError):
+        return None
+
+
 class AskedModel(Protocol):
     """A model that is asked about images, one at a time."""
 
@@ -74,11 +81,7 @@ class SampleModel:
 
     def prepare(self, image: ComparedImage) -> ReadSample | None:
         """Read an image; None where that cannot be done."""
-        try:
-            spec = self._model.manifest.preprocessing
-            return ReadSample(read_picture(PictureFile(image.path), spec))
-        except (SampleError, ChangedError):
-            return None
+        return read_compared(image, self._model)
 
     def golden(self, inputs: Inputs) -> float:
         """Return the seconds that a sample of the golden batch takes."""
@@ -104,7 +107,6 @@ class PixelModel:
 
     def __init__(self, model: InstalledModel, folder: Path | None, names: tuple[str, ...]) -> None:
         self._model = model
-        self._folder = folder
         self._rows = tuple(model.manifest.class_names)
         self._common = np.array([names.index(name) for name in self._rows])
         self._known = frozenset(names)
@@ -114,15 +116,7 @@ class PixelModel:
 
     def prepare(self, image: ComparedImage) -> ReadSample | None:
         """Read a picture, or a scene; None where that cannot be done."""
-        spec = of_pictures(self._model.manifest.preprocessing)
-        if image.scene is not None and self._folder is not None:
-            scenes = sized_scenes([image.scene], self._folder, spec, self._values, preprocess)
-            outcome = next(scenes)
-            return None if outcome.pixels is None else ReadSample(outcome.pixels, outcome.mask)
-        try:
-            return ReadSample(read_picture(PictureFile(image.path), spec))
-        except (SampleError, ChangedError):
-            return None
+        return read_compared(image, self._model)
 
     def golden(self, inputs: Inputs) -> float:
         """Return the seconds that a picture of the golden batch takes."""

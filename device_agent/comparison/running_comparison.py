@@ -102,7 +102,7 @@ class RunningComparison:
         self._answered += 1
         tally = self.tally
         tally.time((active.reply.seconds, candidate.reply.seconds))
-        labelled = image.class_name is not None or image.scene is not None
+        labelled = image.class_name is not None or image.mask is not None
         if labelled:
             tally.add_labelled(active.reply, candidate.reply)
         else:

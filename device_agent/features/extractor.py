@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from fleetledger.device_agent.core.records import ImageToCount
-from fleetledger.device_agent.images import PictureFile, read_pictures
+from fleetledger.device_agent.images import read_pictures
 from fleetledger.device_agent.inference.installed_model import Floats, Frozen
 from fleetledger.device_agent.sample_answers import each_alone
+from fleetledger.device_agent.sources.folder import picture_files
 from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.values import Digest
 
@@ -46,9 +47,8 @@ class FrozenExtractor:
             yield self._batch(images[start : start + self.batch])
 
     def _batch(self, images: Sequence[ImageToCount]) -> Computed:
-        pictures = [PictureFile(self.folder / image.path, image.digest) for image in images]
         pixels, readable, unusable = [], [], []
-        for outcome in read_pictures(pictures, self.preprocessing):
+        for outcome in read_pictures(picture_files(images, self.folder), self.preprocessing):
             image = images[outcome.index]
             if outcome.pixels is not None:
                 pixels.append(outcome.pixels)

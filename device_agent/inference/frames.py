@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from fleetledger.device_agent.images import ChangedError, PictureFile, read_picture
+from fleetledger.device_agent.images import ChangedError, PictureFile, read_limited, read_sample
 from fleetledger.device_agent.inference.installed_model import Inputs
-from fleetledger.device_agent.sources.scenes import read_limited
 from fleetledger.learning.errors import ImageError, SampleError, TextError
 from fleetledger.learning.numerics.preprocessing import (
     check_pixels,
@@ -31,7 +30,7 @@ def input_of(frame: Frame, spec: AnyPreprocessing) -> Inputs:
     """Return the model's input for a frame; raise `SampleError`."""
     if isinstance(frame, str | os.PathLike):
         try:
-            return read_picture(PictureFile(Path(frame)), spec)
+            return read_sample(PictureFile(Path(frame)), spec)[0]
         except ChangedError as error:
             raise (TextError if spec.mode == "text" else ImageError)(str(error)) from error
         except SampleError as error:

@@ -17,14 +17,16 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleetledger.device_agent.core.inputs import Image, Scanned
 from fleetledger.device_agent.core.notices import problem
+from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.errors import SourceError
-from fleetledger.device_agent.images import MAX_FILE_BYTES
+from fleetledger.device_agent.images import MAX_FILE_BYTES, PictureFile
 from fleetledger.device_agent.sources.cache import DigestCache, HashedFile
 from fleetledger.device_agent.store.blobs import file_digest
 from fleetledger.schemas.errors import InvalidValueError, shorten
@@ -61,13 +63,42 @@ SETTLE_SECONDS = 1.0
 
 
 @dataclass
-class _Findings:
-    """What one scan has found so far."""
+class Findings:
+    """Images, problems and files of a scan so far."""
 
+    folder: Path
+    cache: DigestCache
+    now: float
     images: list[Image] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     seen: dict[str, HashedFile] = field(default_factory=dict)
     unsettled: int = 0
+
+    def at_rest(self, about: str, *paths: str) -> tuple[HashedFile, ...]:
+        """Return the files of one sample as they are; nothing while one is not to be used."""
+        found: list[HashedFile | None] = []
+        for path in paths:
+            try:
+                found.append(_seen_at_rest(self.folder, path, self.cache, self.now))
+            except FileNotFoundError:
+                return ()  # removed between listing and looking; the next scan is right again
+            except OSError as error:
+                text = (
+                    f"{path}: cannot be read: {error.strerror}; mend its permissions or remove it"
+                )
+                self.problems.append(problem(about, text))
+                return ()
+        whole = tuple(file for file in found if file is not None)
+        if len(whole) < len(paths):
+            self.unsettled += 1
+            return ()
+        self.seen |= dict(zip(paths, whole, strict=True))
+        return whole
+
+    def scanned(self) -> Scanned:
+        """Return what was found, sorted by path."""
+        images = tuple(sorted(self.images, key=lambda image: image.path))
+        return Scanned(images, tuple(self.problems), self.unsettled)
 
 
 class FolderSource:
@@ -91,18 +122,17 @@ class FolderSource:
         Raises `SourceError` if the folder itself cannot be read, so that a disk that is not mounted
         is never taken for an empty one.
         """
-        found = _Findings()
+        found = Findings(self._folder, self._cache, self._clock())
         for name in _class_folders(self._folder):
             self._scan_class(name, found)
         self._cache.update(found.seen)
-        images = tuple(sorted(found.images, key=lambda image: image.path))
-        return Scanned(images, tuple(found.problems), found.unsettled)
+        return found.scanned()
 
     def rescan(self, paths: Iterable[str]) -> None:
         """Read files again that could not be read since, or held other bytes than were found."""
         self._cache.forget(paths)
 
-    def _scan_class(self, name: str, found: _Findings) -> None:
+    def _scan_class(self, name: str, found: Findings) -> None:
         try:
             class_name = ClassName(_as_text(name))
         except InvalidValueError as error:
@@ -113,27 +143,14 @@ class FolderSource:
             return
         before = len(found.images) + len(found.problems) + found.unsettled
         for path in sample_files(self._folder, name, self._suffixes, found.problems):
-            self._look_at(path, class_name, found)
+            for seen in found.at_rest("sample", path):
+                found.images.append(Image(path, seen.digest, class_name))
         if len(found.images) + len(found.problems) + found.unsettled == before:
             text = (
                 f"{name}: this class folder has no files to learn from; put some in "
                 f"({', '.join(sorted(self._suffixes))}), or remove it"
             )
             found.problems.append(problem("class folder", text))
-
-    def _look_at(self, path: str, class_name: ClassName, found: _Findings) -> None:
-        try:
-            seen = seen_at_rest(self._folder, path, self._cache, self._clock())
-        except FileNotFoundError:
-            return  # removed between listing and looking; the next scan is right again
-        except OSError as error:
-            found.problems.append(problem("sample", why_unread(path, error)))
-            return
-        if seen is None:
-            found.unsettled += 1
-            return
-        found.seen[path] = seen
-        found.images.append(Image(path, seen.digest, class_name))
 
 
 def _class_folders(folder: Path) -> list[str]:
@@ -164,7 +181,7 @@ def _leads_to_a_folder(entry: os.DirEntry[str]) -> bool:
         return False  # a link to itself, which is no class and hides none
 
 
-def seen_at_rest(folder: Path, path: str, cache: DigestCache, now: float) -> HashedFile | None:
+def _seen_at_rest(folder: Path, path: str, cache: DigestCache, now: float) -> HashedFile | None:
     """Return a file as it is, None while it is perhaps still being written; raise `OSError`."""
     full = folder / path
     working_at(full)
@@ -175,11 +192,6 @@ def seen_at_rest(folder: Path, path: str, cache: DigestCache, now: float) -> Has
         raise OSError(errno.EFBIG, f"{status.st_size} bytes exceed {MAX_FILE_BYTES}", path)
     digest = cache.get(path, status.st_size, status.st_mtime_ns)
     return HashedFile(status.st_size, status.st_mtime_ns, digest or file_digest(full))
-
-
-def why_unread(path: str, error: OSError) -> str:
-    """Return why a file is left out of a scan, with the way out."""
-    return f"{path}: cannot be read: {error.strerror}; mend its permissions or remove it"
 
 
 def sample_files(
@@ -201,7 +213,7 @@ def sample_files(
         if unread is not None:
             _note_unread(unread, Path(parent).relative_to(folder), files)
         for name in sorted(files):
-            if name.startswith(".") or Path(name).suffix.lower() not in suffixes:
+            if not is_sample(Path(name), suffixes):
                 continue
             path = str(Path(parent, name).relative_to(folder))
             try:
@@ -224,6 +236,22 @@ def _note_unread(unread: dict[str, list[str]], parent: Path, files: list[str]) -
         ending = Path(name).suffix.lower()
         if ending in UNREAD and not name.startswith("."):
             unread.setdefault(ending, []).append(str(parent / name))
+
+
+def files_below(folder: Path, suffixes: AbstractSet[str]) -> list[Path]:
+    """Return the files of samples that lie in a folder, sorted; none where there is no folder."""
+    found = (Path(parent, name) for parent, _, files in os.walk(folder) for name in files)
+    return sorted(path for path in found if is_sample(path, suffixes))
+
+
+def is_sample(path: Path, suffixes: AbstractSet[str]) -> bool:
+    """Return whether a file's name is that of a sample."""
+    return not path.name.startswith(".") and path.suffix.lower() in suffixes
+
+
+def picture_files(images: Sequence[ImageToCount], folder: Path) -> list[PictureFile]:
+    """Return the files of images that a scan found."""
+    return [PictureFile(folder / image.path, image.digest) for image in images]
 
 
 def _as_text(name: str) -> str:

@@ -27,8 +27,11 @@ def decode_mask(data: bytes) -> NDArray[np.uint8]:
 
     Grey values of fewer than 8 bits are refused, because Pillow would stretch them to 0..255.
     """
-    image = open_picture(data)
-    check_pixels(image)
+    try:
+        image = open_picture(data)
+        check_pixels(image)
+    except ImageError as error:
+        raise ImageError(f"mask: {str(error).removeprefix('image: ')}") from error
     if image.format != "PNG":
         raise ImageError(f"mask: a {image.format} file; save it as a PNG of palette indices")
     if image.mode != "P" and (image.mode, data[_DEPTH_AT]) != ("L", 8):

@@ -14,11 +14,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from fleetledger.device_agent.core.inputs import Image, Scanned
 from fleetledger.device_agent.core.notices import problem
-from fleetledger.device_agent.images import ChangedError
+from fleetledger.device_agent.images import ChangedError, read_limited, scene_digest
 from fleetledger.device_agent.sources.cache import DigestCache
+from fleetledger.device_agent.sources.folder import Findings
 from fleetledger.device_agent.sources.mask_classes import load_mask_classes
 from fleetledger.device_agent.sources.masks import unknown_values
 from fleetledger.device_agent.sources.scenes import (
@@ -26,9 +28,8 @@ from fleetledger.device_agent.sources.scenes import (
     IMAGES,
     MASKS,
     MEND_VALUES,
-    FoundScene,
-    SceneSource,
-    read_limited,
+    most_first,
+    named_files,
 )
 from fleetledger.device_agent.sources.shown_classes import ShownCache, ShownClasses, look_at
 from fleetledger.learning.errors import ImageError
@@ -36,15 +37,22 @@ from fleetledger.schemas.reports import Problem
 from fleetledger.schemas.values import ClassName, Digest
 
 
-@dataclass
-class _Sorted:
-    """What the masks of one scan have turned out to show; paths of those that show no class."""
+class _Scene(NamedTuple):
+    picture: str
+    mask: str
+    digest: Digest
+    mask_digest: Digest
 
-    images: list[Image] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+
+@dataclass
+class _Findings(Findings):
+    """Findings of a scan of scenes."""
+
+    scenes: list[_Scene] = field(default_factory=list)
     nameless: dict[int, list[str]] = field(default_factory=dict)
-    """By value that no class has."""
+    """Masks by a value that no class has."""
     empty: list[str] = field(default_factory=list)
+    """Masks that show no class."""
 
 
 class SceneFolder:
@@ -59,24 +67,25 @@ class SceneFolder:
     ) -> None:
         self._folder = folder
         self._digests = digests
-        self._source = SceneSource(folder, digests, clock)
         self._shown = shown
+        self._clock = clock
 
     def scan(self) -> Scanned:
         """Return all scenes at rest that show a class, sorted by path, and what is to be mended.
 
-        Raises `SourceError` if one of the folders is not there, or classes.toml is of no use.
+        A picture or a mask alone is a problem. Raises `SourceError` if one of the folders is not
+        there, or classes.toml is of no use.
         """
-        found = self._source.scan()
+        found = _Findings(self._folder, self._digests, self._clock())
+        self._find(found)
+        self._digests.update(found.seen)
         # A folder that is empty yet needs no names.
         names = load_mask_classes(self._folder / CLASSES).names if found.scenes else {}
-        result = _Sorted()
         for scene in found.scenes:
-            self._sort(scene, names, result)
+            self._sort(scene, names, found)
         self._shown.keep({scene.mask_digest for scene in found.scenes})
-        images = tuple(sorted(result.images, key=lambda image: image.path))
-        problems = (*found.problems, *result.problems, *_in_short(result))
-        return Scanned(images, problems, found.unsettled)
+        found.problems += _in_short(found)
+        return found.scanned()
 
     def rescan(self, paths: Iterable[str]) -> None:
         """Read pictures again, and their masks, that could not be read since."""
@@ -84,28 +93,43 @@ class SceneFolder:
             name = PurePosixPath(path).relative_to(IMAGES).with_suffix("")
             self._digests.forget([path, f"{MASKS}/{name}.png"])
 
-    def _sort(self, scene: FoundScene, names: Mapping[int, ClassName], result: _Sorted) -> None:
+    def _find(self, found: _Findings) -> None:
+        pictures = named_files(self._folder, IMAGES, found.problems)
+        masks = named_files(self._folder, MASKS, found.problems)
+        for name in sorted(pictures.keys() & masks.keys()):
+            picture, mask = pictures[name], masks[name]
+            if files := found.at_rest("scene", picture, mask):
+                digests = [file.digest for file in files]
+                found.scenes.append(_Scene(picture, mask, scene_digest(*digests), digests[1]))
+        for name in sorted(pictures.keys() - masks.keys()):
+            text = f"{pictures[name]}: has no mask; put {MASKS}/{name}.png beside it, or remove it"
+            found.problems.append(problem("scene", text))
+        for name in sorted(masks.keys() - pictures.keys()):
+            text = f"{masks[name]}: has no picture; put {IMAGES}/{name}.png there, or remove it"
+            found.problems.append(problem("scene", text))
+
+    def _sort(self, scene: _Scene, names: Mapping[int, ClassName], found: _Findings) -> None:
         try:
             shown = self._shown_by(scene)
         except ChangedError:
             return  # the next scan is right again
         if shown.fault:
             text = f"{scene.mask}: {shown.fault}; left out until it changes"
-            result.problems.append(problem("scene", text))
+            found.problems.append(problem("scene", text))
             return
         nameless = unknown_values(shown.pixels, names)
         for value in nameless:
-            result.nameless.setdefault(value, []).append(scene.mask)
+            found.nameless.setdefault(value, []).append(scene.mask)
         pixels = {names[value]: count for value, count in shown.pixels.items() if value in names}
         if nameless:
             return
         if not pixels:
-            result.empty.append(scene.mask)
+            found.empty.append(scene.mask)
             return
         first, *others = most_first(pixels)
-        result.images.append(Image(scene.picture, scene.digest, first, tuple(sorted(others))))
+        found.images.append(Image(scene.picture, scene.digest, first, tuple(sorted(others))))
 
-    def _shown_by(self, scene: FoundScene) -> ShownClasses:
+    def _shown_by(self, scene: _Scene) -> ShownClasses:
         """Return what a mask shows, reading it at most once; raise `ChangedError`."""
         shown = self._shown.get(scene.mask_digest)
         if shown is None:
@@ -120,12 +144,7 @@ class SceneFolder:
         return shown
 
 
-def most_first(pixels: Mapping[ClassName, int]) -> list[ClassName]:
-    """Return the classes by their pixels, most first, and by name where they have as many."""
-    return sorted(pixels, key=lambda name: (-pixels[name], name))
-
-
-def _in_short(result: _Sorted) -> list[Problem]:
+def _in_short(result: _Findings) -> list[Problem]:
     told = [
         problem("scene", f"{_some(masks)}: no class has the value {value}; {MEND_VALUES}")
         for value, masks in sorted(result.nameless.items())

@@ -13,7 +13,7 @@ from fleetledger.device_agent.device_jobs import LocalDeviceJobs
 from fleetledger.device_agent.errors import MissingError
 from fleetledger.device_agent.health.machine import Machine
 from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.images import ChangedError, PictureFile, read_picture
+from fleetledger.device_agent.images import ChangedError, PictureFile, read_sample
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
 from fleetledger.learning.errors import ImageError
@@ -213,9 +213,9 @@ def test_a_file_of_absurd_size_is_refused_before_it_is_read(
     path = workshop.home.data_folder / workshop.images()[0].path
     monkeypatch.setattr("fleetledger.device_agent.images.MAX_FILE_BYTES", 10)
     with pytest.raises(ImageError, match="bytes exceed 10"):
-        read_picture(PictureFile(path), GREY_8)
+        read_sample(PictureFile(path), GREY_8)
     with pytest.raises(ChangedError):
-        read_picture(PictureFile(path.with_name("gone.png")), GREY_8)
+        read_sample(PictureFile(path.with_name("gone.png")), GREY_8)
 
 
 def settings_of(workshop: Workshop, **method: object) -> Assignment:

@@ -9,6 +9,7 @@ import pytest
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import TrainingJob
 from fleetledger.device_agent.core.requests import Train
+from fleetledger.device_agent.sources.folder import picture_files
 from fleetledger.device_agent.training import read_images
 from fleetledger.schemas.models import of_pictures
 from tests.device_agent import models, watching_method
@@ -50,7 +51,9 @@ def test_the_method_looks_at_the_pictures_and_its_memory_is_on_the_disk(
     assert side.given == [(3, b"rounds 1 2")]
     assert observatory.blobs.read(event.memory) == b"rounds 1 2 3"
     folder = observatory.home.data_folder
-    pixels = read_images(observatory.images(), folder, of_pictures(GREY_8)).data.inputs
+    pixels = read_images(
+        observatory.images(), picture_files(observatory.images(), folder), of_pictures(GREY_8)
+    ).data.inputs
     assert event.observation.entropy == float(np.mean(pixels)) / 255
     assert (event.observation.images, event.observation.transition) == (4, True)
 

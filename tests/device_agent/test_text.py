@@ -12,7 +12,7 @@ from fleetledger.device_agent.core.records import ImageToCount, Job
 from fleetledger.device_agent.core.requests import ComputePart, Evaluate, InstallModel, Scan
 from fleetledger.device_agent.device_jobs import LocalDeviceJobs
 from fleetledger.device_agent.doctor import _folders
-from fleetledger.device_agent.images import PictureFile, read_picture
+from fleetledger.device_agent.images import PictureFile, read_sample
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
 from fleetledger.export.backbone import import_backbone
@@ -138,7 +138,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -
     with path.open("wb") as file:
         file.truncate(MAX_TEXT_BYTES + 1)
     with pytest.raises(TextError, match=f"{MAX_TEXT_BYTES + 1} bytes exceed .* cut it"):
-        read_picture(PictureFile(path), PREPROCESSING)
+        read_sample(PictureFile(path), PREPROCESSING)
 
 
 def test_a_model_is_installed_and_measured_on_texts(workshop: Workshop) -> None:

@@ -9,10 +9,10 @@ from PIL import Image
 
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.errors import SourceError
-from fleetledger.device_agent.scene_data import read_scene_pictures, read_scenes
-from fleetledger.device_agent.sources.scenes import scene_digest
+from fleetledger.device_agent.images import read_pictures, scene_digest
+from fleetledger.device_agent.sources.scenes import scene_files
 from fleetledger.device_agent.store.blobs import file_digest
-from fleetledger.device_agent.training import ReadImages
+from fleetledger.device_agent.training import ReadImages, read_scenes
 from fleetledger.learning.numerics.preprocessing import preprocess, sized_pixels
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName
@@ -121,8 +121,8 @@ def broken(album: Album, part: str, content: bytes) -> tuple[str, ReadImages]:
 def test_files_that_do_not_decode_are_named(album: Album) -> None:
     path = album.folder / "masks" / "a.png"
     torn = path.read_bytes()[:-26]
-    assert "masks/a.png: image: the picture is damaged" in broken(album, "masks", torn)[0]
-    assert "images/a.png: image: 7 bytes" in broken(album, "images", b"nothing")[0]
+    assert "mask: the picture is damaged" in broken(album, "masks", torn)[0]
+    assert "image: 7 bytes" in broken(album, "images", b"nothing")[0]
 
 
 def test_a_mask_of_another_size_is_named(album: Album) -> None:
@@ -138,7 +138,7 @@ def test_a_picture_larger_than_the_limit_is_named(
     Image.new("L", (12_801, 5_000)).save(wide)
     reason, _ = broken(album, "images", wide.read_bytes())
     assert "12801 x 5000 pixels exceed 64000000" in reason
-    monkeypatch.setattr("fleetledger.device_agent.sources.scenes.MAX_FILE_BYTES", 10)
+    monkeypatch.setattr("fleetledger.device_agent.images.MAX_FILE_BYTES", 10)
     read = album.read()
     assert len(read.data) == 0
     assert all("bytes exceed 10" in reason for _, reason in read.unusable)
@@ -188,9 +188,9 @@ def test_grey_networks_see_what_they_see_of_pictures_without_masks(album: Album)
 
 def test_pictures_alone_are_those_of_whole_scenes(album: Album) -> None:
     album.images[1] = replace(album.images[1], digest=album.images[0].digest)
-    read = list(read_scene_pictures(album.images, album.folder, COLOUR))
-    assert [image for image, _ in read] == [album.images[0], album.images[2]]
-    found = [pixels for _, pixels in read]
+    read = list(read_pictures(scene_files(album.images, album.folder), COLOUR))
+    found = [outcome.pixels for outcome in read if outcome.pixels is not None]
+    assert [outcome.index for outcome in read if outcome.pixels is not None] == [0, 2]
     expected = [
         preprocess((album.folder / image.path).read_bytes(), COLOUR)
         for image in (album.images[0], album.images[2])

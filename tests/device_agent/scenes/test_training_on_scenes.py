@@ -93,7 +93,7 @@ def test_what_is_wrong_with_a_scene_is_told_and_the_others_count(school: School)
     assert isinstance(event, inputs.NoveltyChecked)
     assert event.observation.images == 2
     ((_, reason),) = event.unusable
-    assert reason.startswith("images/right.png: image: 17 bytes are no picture")
+    assert reason.startswith("image: 17 bytes are no picture")
 
 
 @pytest.mark.torch

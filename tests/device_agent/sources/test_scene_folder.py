@@ -183,7 +183,7 @@ def test_a_mask_that_changes_while_it_is_looked_at_waits_for_the_next_scan(
 
 
 def test_a_mask_of_absurd_size_is_told(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleetledger.device_agent.sources.scenes.MAX_FILE_BYTES", 10)
+    monkeypatch.setattr("fleetledger.device_agent.images.MAX_FILE_BYTES", 10)
     assert all("bytes exceed 10" in told for told in watched.told())
     assert len(watched.told()) == 2
 

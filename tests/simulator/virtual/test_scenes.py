@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fleetledger.device_agent.core.records import ImageToCount
-from fleetledger.device_agent.scene_data import read_scenes
-from fleetledger.device_agent.sources.scenes import Scene, read_files, scene_digest
+from fleetledger.device_agent.images import scene_digest
+from fleetledger.device_agent.training import read_scenes
 from fleetledger.methods.training import LocalData
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName, Digest
@@ -51,8 +51,8 @@ def read_by_an_agent(folder: Path, samples: TaskScenes, chosen: list[int]) -> Lo
     images = []
     for index in chosen:
         picture = paths[index]
-        files = read_files(folder, Scene(str(picture), str(mask_path(picture)), None))
-        digest = scene_digest(*map(Digest.of, files))
+        files = (folder / path for path in (picture, mask_path(picture)))
+        digest = scene_digest(*(Digest.of(path.read_bytes()) for path in files))
         images.append(ImageToCount(str(picture), digest, ClassName("any")))
     return read_scenes(images, folder, SEEN, {}).data
 

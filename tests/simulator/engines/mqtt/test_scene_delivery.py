@@ -6,22 +6,19 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from fleetledger.device_agent.core.inputs import Scanned
 from fleetledger.device_agent.sources.cache import DigestCache
 from fleetledger.device_agent.sources.mask_classes import load_mask_classes
-from fleetledger.device_agent.sources.scenes import (
-    CLASSES,
-    IMAGES,
-    MASKS,
-    ScannedScenes,
-    SceneSource,
-    decode_scene,
-    read_files,
-)
+from fleetledger.device_agent.sources.masks import decode_mask
+from fleetledger.device_agent.sources.scene_folder import SceneFolder
+from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, MASKS
+from fleetledger.device_agent.sources.shown_classes import ShownCache
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.mqtt.delivery import hand_over, prepare
 from fleetledger.simulator.engines.mqtt.scene_delivery import make_folders
-from fleetledger.simulator.engines.paths import index_of, sample_path
+from fleetledger.simulator.engines.paths import index_of, mask_path, sample_path
 from tests.simulator.datasets.segmentation.making import random_scenes
 
 SAMPLES = TaskScenes.of(random_scenes(12, classes=9, size=(5, 4)), ((3, 0, 8), (5,), (1, 2)))
@@ -37,10 +34,13 @@ def deliver(folder: Path, paths: dict[int, PurePosixPath]) -> None:
     hand_over(folder)
 
 
-def scan(folder: Path) -> ScannedScenes:
+def scan(folder: Path) -> Scanned:
     """Scan as somebody does for whom all files are old."""
-    with closing(DigestCache(folder.with_name("digests"))) as cache:
-        return SceneSource(folder, cache, clock=lambda: 1e12).scan()
+    with (
+        closing(DigestCache(folder.with_name("digests"))) as cache,
+        closing(ShownCache(folder.with_name("shown"))) as shown,
+    ):
+        return SceneFolder(folder, cache, shown, clock=lambda: 1e12).scan()
 
 
 @pytest.fixture
@@ -53,12 +53,12 @@ def test_scenes_come_back_from_the_files_pixel_by_pixel(folder: Path):
     deliver(folder, of_task(1))
     found = scan(folder)
     assert not found.problems
-    assert [scene.picture for scene in found.scenes] == sorted(map(str, of_task(1).values()))
+    assert [image.path for image in found.images] == sorted(map(str, of_task(1).values()))
     classes = load_mask_classes(folder / CLASSES)
-    for scene in found.scenes:
-        image, mask = decode_scene(scene, *read_files(folder, scene), "RGB")
-        wanted = SAMPLES.scene(index_of(scene.picture))
-        assert np.array_equal(image, wanted.picture)
+    for path in of_task(1).values():
+        mask = decode_mask((folder / mask_path(path)).read_bytes())
+        wanted = SAMPLES.scene(index_of(str(path)))
+        assert np.array_equal(Image.open(folder / path), wanted.picture)
         assert np.array_equal(mask, wanted.mask)
         assert set(np.unique(mask)) <= {*classes.names, 0, 255}
 
@@ -81,8 +81,8 @@ def test_a_picture_of_two_tasks_is_two_scenes(folder: Path):
     deliver(folder, of_task(1))
     deliver(folder, of_task(2))
     found = scan(folder)
-    assert len(found.scenes) == len(of_task(1)) + len(of_task(2))
-    assert len({scene.digest for scene in found.scenes}) == len(found.scenes)
+    assert len(found.images) == len(of_task(1)) + len(of_task(2))
+    assert len({image.digest for image in found.images}) == len(found.images)
     assert not found.problems
 
 
@@ -93,7 +93,7 @@ def test_a_delivery_that_was_broken_off_is_finished_by_another(folder: Path):
     (folder / last).unlink()  # its mask came, the picture did not
     prepare(folder, SAMPLES, wanted)
     deliver(folder, wanted)
-    assert len(scan(folder).scenes) == len(wanted)
+    assert len(scan(folder).images) == len(wanted)
     assert not scan(folder).problems
     assert not folder.with_name(".data").exists()
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
