@@ -8,14 +8,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fleetledger.export import mobilenet_v2
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.layers import FeatureChoice, backbone_with_features
-from fleetledger.export.mobilenet_v2 import (
-    build_mobilenet_v2,
-    imagenet_preprocessing,
-    load_weights,
-    random_weights,
-)
 from fleetledger.export.model_file import read_model_file
 from fleetledger.export.preprocessing_file import load_preprocessing
 from fleetledger.schemas.models import Preprocessing, of_pictures
@@ -127,8 +122,10 @@ def mobilenet_backbone(weights: str | None, size: tuple[int, int] | None) -> Bac
     side = _USUAL_SIDE if size is None else size[0]
     return Backbone(
         "mobilenet_v2",
-        build_mobilenet_v2(side, random_weights() if weights is None else _read(weights)),
-        imagenet_preprocessing(side),
+        mobilenet_v2.build_mobilenet_v2(
+            side, mobilenet_v2.random_weights() if weights is None else _read(weights)
+        ),
+        mobilenet_v2.imagenet_preprocessing(side),
     )
 
 
@@ -140,4 +137,4 @@ def _read(weights: str) -> dict[str, npt.NDArray[np.float32]]:
             "state dict of torchvision's mobilenet_v2 (docs/datasets.md), or leave weights out for "
             "random ones"
         )
-    return load_weights(path)
+    return mobilenet_v2.load_weights(path)

@@ -38,18 +38,11 @@ from fleetledger.schemas.contributions import Part
 from fleetledger.schemas.reports import Transition
 from fleetledger.schemas.rounds import TRAIN, Observation
 from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator import records
 from fleetledger.simulator.engines.fetched_files import IMAGES, FetchedFiles
 from fleetledger.simulator.engines.stages import closed_index, ledger_stages, model_of
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
-from fleetledger.simulator.records import (
-    DeviceRecord,
-    NoveltyCheckRecord,
-    ProxyRecord,
-    RoundRecord,
-    StageRecord,
-    TransitionRecord,
-)
 
 NANOSECONDS = 1_000_000_000
 _READ = (
@@ -102,7 +95,7 @@ class StageMeasures:
     """Wall time by phase, with their total."""
     peak_memory_mib: float
     notes: tuple[str, ...] = ()
-    rounds: tuple[RoundRecord, ...] = ()
+    rounds: tuple[records.RoundRecord, ...] = ()
     proxy: ProxyBytes | None = None
     """None where nobody counted them."""
     accuracy_on_devices: float | None = None
@@ -200,7 +193,9 @@ class Recorder:
         self._stored: dict[DeviceId, int] = {}
         self._fetched = FetchedFiles(ledger)
 
-    def record(self, state: State, stage: StagePlan, measured: StageMeasures) -> StageRecord:
+    def record(
+        self, state: State, stage: StagePlan, measured: StageMeasures
+    ) -> records.StageRecord:
         """Return the record of a stage that is closed in `state`, and is later than those before.
 
         Raises `EngineError` where the ledger has no model of it.
@@ -211,7 +206,7 @@ class Recorder:
         if stage.number - 1 != self._last:  # a former run recorded it
             self._read(state, self._plan.stages[stage.number - 2])
         span = self._read(state, stage)
-        return StageRecord(
+        return records.StageRecord(
             stage=stage.number,
             class_names=self._plan.names(stage.classes),
             opened_by=state.stages.by_number[span.numbers[0]].opened_by,
@@ -279,10 +274,12 @@ def _contributions(state: State, model: ModelVersion) -> int:
     return model.solved.contributions
 
 
-def _device(name: DeviceId, met: DeviceStage, span: _Span, measured: StageMeasures) -> DeviceRecord:
+def _device(
+    name: DeviceId, met: DeviceStage, span: _Span, measured: StageMeasures
+) -> records.DeviceRecord:
     used, said = measured.usage.get(name, Usage()), span.by_device.get(name, _Said())
     received = (span.received.get((name, number), Counter()) for number in span.numbers)
-    return DeviceRecord(
+    return records.DeviceRecord(
         group=met.group,
         online=name in measured.there,
         bytes_up=used.bytes_up,
@@ -300,7 +297,7 @@ def _device(name: DeviceId, met: DeviceStage, span: _Span, measured: StageMeasur
     )
 
 
-def _novelty_checks(state: State, span: _Span) -> tuple[NoveltyCheckRecord, ...]:
+def _novelty_checks(state: State, span: _Span) -> tuple[records.NoveltyCheckRecord, ...]:
     """Return what devices saw in the stage's rounds, by round and device.
 
     In which order answers of a round come is a matter of the clock.
@@ -314,15 +311,15 @@ def _novelty_checks(state: State, span: _Span) -> tuple[NoveltyCheckRecord, ...]
         (*places[number], device, saw) for number, device, saw in span.seen if number in places
     ]
     return tuple(
-        NoveltyCheckRecord(device=device, round=place, **saw.model_dump())
+        records.NoveltyCheckRecord(device=device, round=place, **saw.model_dump())
         for _, place, device, saw in sorted(looks, key=lambda look: look[:3])
     )
 
 
-def _proxy(state: State, span: _Span, received: ProxyBytes | None) -> ProxyRecord | None:
+def _proxy(state: State, span: _Span, received: ProxyBytes | None) -> records.ProxyRecord | None:
     if state.lineages.with_proxy is None:
         return None
-    return ProxyRecord(
+    return records.ProxyRecord(
         gradient_bytes=None if received is None else received.gradients,
         weight_bytes=span.weight_bytes,
         scored=span.scored,
@@ -341,14 +338,14 @@ def _transition(
     time_ns: int,
     met: DeviceStage | None,
     measured: StageMeasures,
-) -> TransitionRecord:
+) -> records.TransitionRecord:
     """Return what a report comes to, given what the device met in the stage.
 
     Where nobody knows any more when its images came, they had come before it.
     """
     since_ns = measured.arrived_ns.get(device, time_ns)
     images = len(met.indices) if met is not None and since_ns <= time_ns else 0
-    return TransitionRecord(
+    return records.TransitionRecord(
         device=device,
         why=body.why,
         seconds=seconds_between(since_ns, time_ns),

@@ -20,13 +20,7 @@ from fleetledger.schemas.values import Digest
 from fleetledger.simulator.backbones.backbone import Backbone
 from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.engines.interface import Watch
-from fleetledger.simulator.features.extracted import (
-    Classes,
-    ExtractedRows,
-    Source,
-    extract_split,
-    of_classes,
-)
+from fleetledger.simulator.features import extracted
 from fleetledger.simulator.features.extraction import AGENT_BATCH, BatchExtractor, Extractor
 from fleetledger.simulator.features.frozen_features import ProjectedFeatures, WholeFeatures
 from fleetledger.simulator.features.interface import Floats, FrozenFeatures, FrozenModel, Indices
@@ -44,7 +38,7 @@ def open_bank(
     cache_folder: Path,
     device: str,
     watch: Watch,
-    classes: Classes = None,
+    classes: extracted.Classes = None,
 ) -> Bank:
     """Return the backbone's features of all samples; extract those that the cache lacks.
 
@@ -56,21 +50,23 @@ def open_bank(
     if choice.remark:
         watch.remark(choice.remark)
     source = _source(backbone, choice.provider)
-    rows = extract_split(split, source, cache_folder, watch, classes)
+    rows = extracted.extract_split(split, source, cache_folder, watch, classes)
     opened = _Opened(split, classes, backbone.preprocessing, choice.provider, cache_folder, watch)
     return Bank(opened, rows)
 
 
-def _source(backbone: Backbone, provider: str) -> Source:
+def _source(backbone: Backbone, provider: str) -> extracted.Source:
     digest, build = Digest.of(backbone.data), backbone.in_torch
     if provider == TORCH_CUDA and build is not None:
-        return Source(
+        return extracted.Source(
             digest,
             lambda: _on_torch(build(), backbone.preprocessing),
             backbone.preprocessing,
             provider,
         )
-    return Source.of_onnx(digest, lambda: _imported(backbone), backbone.preprocessing, provider)
+    return extracted.Source.of_onnx(
+        digest, lambda: _imported(backbone), backbone.preprocessing, provider
+    )
 
 
 def _on_torch(module: Any, preprocessing: AnyPreprocessing) -> Extractor:  # noqa: ANN401 - of torch
@@ -84,7 +80,7 @@ class _Opened:
     """What a bank was opened with."""
 
     split: Split
-    classes: Classes
+    classes: extracted.Classes
     preprocessing: AnyPreprocessing
     provider: str
     cache_folder: Path
@@ -99,7 +95,7 @@ class _Opened:
 class Bank:
     """The features f of every sample; a `FeatureBank`."""
 
-    def __init__(self, opened: _Opened, rows: ExtractedRows) -> None:
+    def __init__(self, opened: _Opened, rows: extracted.ExtractedRows) -> None:
         self._opened = opened
         self._rows = rows
 
@@ -117,13 +113,15 @@ class Bank:
             return ProjectedFeatures(self._rows, projection, total)
         given = self._opened
         given.watch.phase("frozen.onnx gives other features than its parts: running it for all")
-        whole = Source.of_onnx(
+        whole = extracted.Source.of_onnx(
             Digest.of(model.data),
             lambda: (model.data, FEATURES),
             given.preprocessing,
             given.runtime_provider,
         )
-        rows = extract_split(given.split, whole, given.cache_folder, given.watch, given.classes)
+        rows = extracted.extract_split(
+            given.split, whole, given.cache_folder, given.watch, given.classes
+        )
         return WholeFeatures(rows)
 
     def _probe(self, projection: FeatureProjection) -> tuple[Floats, float]:
@@ -146,7 +144,7 @@ class Bank:
 
     def _probes(self) -> Indices:
         """Return the indices of a batch of training samples from all over the set."""
-        known = of_classes(self._opened.split.train, self._opened.classes)
+        known = extracted.of_classes(self._opened.split.train, self._opened.classes)
         places = np.linspace(0, len(known) - 1, min(AGENT_BATCH, len(known)))
         return known[np.unique(places.astype(np.int64))]
 

@@ -13,14 +13,7 @@ from fleetledger.simulator.report.contenders import Contender, read_contenders, 
 from fleetledger.simulator.report.pages.renderer import Shown, render
 from fleetledger.simulator.report.pictures.comparison import draw_comparison, draw_intervals
 from fleetledger.simulator.report.pictures.style import as_png
-from fleetledger.simulator.report.tables.comparison import (
-    differences_table,
-    intervals_table,
-    means_table,
-    settings_table,
-    terminal_table,
-    write_comparison_csv,
-)
+from fleetledger.simulator.report.tables import comparison
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,7 +46,7 @@ def compare_runs(
     contenders = read_contenders(folders)
     told = warnings(contenders)
     out.mkdir(parents=True, exist_ok=True)
-    write_comparison_csv(out / "compare.csv", contenders)
+    comparison.write_comparison_csv(out / "compare.csv", contenders)
     score = score_of(contenders)
     curves, intervals = as_png(draw_comparison(contenders)), as_png(draw_intervals(contenders))
     pictures = [
@@ -63,7 +56,7 @@ def compare_runs(
     for picture in pictures:
         (out / picture.name).write_bytes(picture.png)
     (out / "compare.html").write_text(_page(title, contenders, told, pictures), encoding="utf-8")
-    return terminal_table(contenders, told)
+    return comparison.terminal_table(contenders, told)
 
 
 def _page(
@@ -75,8 +68,8 @@ def _page(
         runs=[(item.name, item.results.scenario.title, str(item.folder)) for item in contenders],
         warnings=told,
         pictures=pictures,
-        means=means_table(contenders),
-        intervals=intervals_table(contenders),
-        differences=differences_table(contenders),
-        settings=settings_table(contenders),
+        means=comparison.means_table(contenders),
+        intervals=comparison.intervals_table(contenders),
+        differences=comparison.differences_table(contenders),
+        settings=comparison.settings_table(contenders),
     )

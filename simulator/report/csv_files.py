@@ -6,15 +6,10 @@ import csv
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from fleetledger.simulator.metrics import seed_metrics
 from fleetledger.simulator.metrics.novelty_outcomes import judged
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.score import name_in_files
-from fleetledger.simulator.metrics.seed_metrics import (
-    Detection,
-    DeviceSpread,
-    SeedMetrics,
-    StageMetrics,
-)
 from fleetledger.simulator.records import DeviceRecord, ProxyRecord, StageRecord
 
 Row = tuple[object, ...]
@@ -126,7 +121,7 @@ def _write(path: Path, head: Row, rows: Iterable[Row]) -> None:
         writer.writerows(rows)
 
 
-def _seed_rows(metrics: SeedMetrics) -> Iterator[tuple[int | str, str, float]]:
+def _seed_rows(metrics: seed_metrics.SeedMetrics) -> Iterator[tuple[int | str, str, float]]:
     for name, value in metrics.headline.items():
         yield "", name, value
     for stage in metrics.stages:
@@ -135,7 +130,7 @@ def _seed_rows(metrics: SeedMetrics) -> Iterator[tuple[int | str, str, float]]:
                 yield stage.stage, name, known
 
 
-def _stage_values(stage: StageMetrics) -> Iterator[tuple[str, float | None]]:
+def _stage_values(stage: seed_metrics.StageMetrics) -> Iterator[tuple[str, float | None]]:
     for name in _SCALARS:
         yield name, getattr(stage, name)
     yield from _parts_of_accuracy(stage)
@@ -161,19 +156,21 @@ def _stage_values(stage: StageMetrics) -> Iterator[tuple[str, float | None]]:
             yield f"round_{each.number}_{name}", getattr(each, name)
 
 
-def _parts_of_accuracy(stage: StageMetrics) -> Iterator[tuple[str, float | None]]:
+def _parts_of_accuracy(stage: seed_metrics.StageMetrics) -> Iterator[tuple[str, float | None]]:
     for task, accuracy in enumerate(stage.accuracy_of_tasks, 1):
         yield f"accuracy_of_task_{task}", accuracy
     for class_name, iou in stage.class_iou.items():
         yield f"{_IOU}{class_name}", iou
 
 
-def _spread_values(name: str, spread: DeviceSpread | None) -> Iterator[tuple[str, float]]:
+def _spread_values(
+    name: str, spread: seed_metrics.DeviceSpread | None
+) -> Iterator[tuple[str, float]]:
     if spread is not None:
-        for field in DeviceSpread.model_fields:
+        for field in seed_metrics.DeviceSpread.model_fields:
             yield f"{name}_{field}", getattr(spread, field)
 
 
-def _detection_values(item: Detection) -> Iterator[tuple[str, float]]:
+def _detection_values(item: seed_metrics.Detection) -> Iterator[tuple[str, float]]:
     for field in ("with_new", "noticed", "without_new", "alarmed", "false_alarms"):
         yield f"{item.why.replace(' ', '_')}_{field}", getattr(item, field)

@@ -11,36 +11,9 @@ from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.numbers import scale_of, show
 from fleetledger.simulator.report.pages.renderer import Shown, render
 from fleetledger.simulator.report.pictures.class_map import has_class_iou
+from fleetledger.simulator.report.tables import fleet, learning, novelty, segmentation
 from fleetledger.simulator.report.tables.costs import profile_table, time_table, wire_table
-from fleetledger.simulator.report.tables.fleet import (
-    detection_table,
-    device_table,
-    fleet_table,
-    plan_table,
-    was_detecting,
-)
-from fleetledger.simulator.report.tables.learning import (
-    has_rounds,
-    headline_table,
-    printed_numbers,
-    published_table,
-    round_table,
-    seed_table,
-    stage_table,
-)
-from fleetledger.simulator.report.tables.novelty import (
-    has_novelty_checks,
-    has_proxy,
-    noticing_table,
-    proxy_table,
-)
 from fleetledger.simulator.report.tables.rollouts import gate_table, rollout_table
-from fleetledger.simulator.report.tables.segmentation import (
-    class_table,
-    cost_table,
-    has_costs,
-    task_table,
-)
 from fleetledger.simulator.report.tables.table import Table
 from fleetledger.simulator.report.tables.traffic_by_kind import (
     has_kinds,
@@ -90,29 +63,29 @@ def run_page(results: RunResults, pictures: Sequence[Shown]) -> str:
         description=scenario.description,
         facts=facts_of(results),
         cards=[_card(results, name) for name in _CARDS if name in results.summary],
-        published=published_table(results) if scenario.published else None,
-        headline=headline_table(results),
-        seeds=seed_table(results),
+        published=learning.published_table(results) if scenario.published else None,
+        headline=learning.headline_table(results),
+        seeds=learning.seed_table(results),
         notes=notes_of(results),
         pictures=pictures,
         halves=_HALVES,
-        stages=stage_table(results),
-        rounds=round_table(results) if has_rounds(results) else None,
-        tasks=task_table(results) if has_class_iou(results) else None,
-        classes=class_table(results) if has_class_iou(results) else None,
-        fleet=fleet_table(results),
-        devices=device_table(results),
-        detection=detection_table(results) if was_detecting(results) else None,
-        noticing=noticing_table(results) if has_novelty_checks(results) else None,
+        stages=learning.stage_table(results),
+        rounds=learning.round_table(results) if learning.has_rounds(results) else None,
+        tasks=segmentation.task_table(results) if has_class_iou(results) else None,
+        classes=segmentation.class_table(results) if has_class_iou(results) else None,
+        fleet=fleet.fleet_table(results),
+        devices=fleet.device_table(results),
+        detection=fleet.detection_table(results) if fleet.was_detecting(results) else None,
+        noticing=novelty.noticing_table(results) if novelty.has_novelty_checks(results) else None,
         wire=wire_table(results),
         kinds=kind_table(results) if has_kinds(results) else None,
         shared=shared_table(results) if has_shared(results) else None,
-        proxy=proxy_table(results) if has_proxy(results) else None,
+        proxy=novelty.proxy_table(results) if novelty.has_proxy(results) else None,
         profile=profile_table(results),
         time=time_table(results),
-        network_costs=cost_table(results) if has_costs(results) else None,
+        network_costs=segmentation.cost_table(results) if segmentation.has_costs(results) else None,
         rollout=_told_rollout(results),
-        plan=plan_table(results),
+        plan=fleet.plan_table(results),
         scenario=scenario_to_toml(scenario),
         command="fleetledger simulate scenario.toml --out again",
         machine=_machine_table(results),
@@ -179,7 +152,7 @@ def _printed(results: RunResults, name: str) -> list[str]:
     if place is None or not results.scenario.published:
         return []
     curve = results.scenario.published[0]
-    value = printed_numbers(curve)[place]
+    value = learning.printed_numbers(curve)[place]
     return [] if value is None else [f"{curve.label}: {show(value, 'share')}"]
 
 

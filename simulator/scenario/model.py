@@ -17,17 +17,9 @@ from fleetledger.methods.registry import descriptor
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import Strict, is_absent
 from fleetledger.simulator.datasets.loading import DataSettings
+from fleetledger.simulator.scenario import sections
 from fleetledger.simulator.scenario.backbone import BackboneSettings
 from fleetledger.simulator.scenario.rollout import RolloutSettings
-from fleetledger.simulator.scenario.sections import (
-    DeviceSettings,
-    EngineSettings,
-    EvaluationSettings,
-    MethodSettings,
-    PublishedCurve,
-    RoundSettings,
-    StageSettings,
-)
 
 WITH_OWNERS = ("omniglot", "npz", "patterns", "shakespeare", "grammar")
 """Data sets that know who made an image or said a text."""
@@ -48,17 +40,17 @@ class Scenario(Strict):
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(1,), min_length=1)
     """One run of the fleet each; means and deviations are reported."""
     data: DataSettings = DataSettings()
-    stages: StageSettings = StageSettings()
-    devices: DeviceSettings = DeviceSettings()
-    rounds: RoundSettings = RoundSettings()
-    method: MethodSettings = MethodSettings()
+    stages: sections.StageSettings = sections.StageSettings()
+    devices: sections.DeviceSettings = sections.DeviceSettings()
+    rounds: sections.RoundSettings = sections.RoundSettings()
+    method: sections.MethodSettings = sections.MethodSettings()
     backbone: BackboneSettings = BackboneSettings()
     detection: AgentDetectionSettings = AgentDetectionSettings(mode="off")
     """`[detection]`: whether devices look for new classes by entropy (docs/detection.md); off where
     the section is left out, as the agent's settings say where it is given."""
-    engine: EngineSettings = EngineSettings()
-    evaluation: EvaluationSettings = EvaluationSettings()
-    published: tuple[PublishedCurve, ...] = ()
+    engine: sections.EngineSettings = sections.EngineSettings()
+    evaluation: sections.EvaluationSettings = sections.EvaluationSettings()
+    published: tuple[sections.PublishedCurve, ...] = ()
     rollout: RolloutSettings | None = Field(default=None, exclude_if=is_absent)
 
     @model_validator(mode="after")
@@ -265,7 +257,7 @@ def _check_ensemble(scenario: Scenario) -> None:
         )
 
 
-def _check_cluster(engine: EngineSettings) -> None:
+def _check_cluster(engine: sections.EngineSettings) -> None:
     """Check what is said of a cluster of Ray."""
     usual = type(engine)()
     for field in ("address", "worker_cpus", "worker_gpus"):
@@ -282,7 +274,7 @@ def _check_cluster(engine: EngineSettings) -> None:
         )
 
 
-def _check_arithmetic(engine: EngineSettings) -> None:
+def _check_arithmetic(engine: sections.EngineSettings) -> None:
     """Refuse what only training in this process knows beside programs that train by themselves."""
     usual = type(engine)()
     for field in ("channels_last", "tf32", "steps"):

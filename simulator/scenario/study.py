@@ -28,14 +28,7 @@ from fleetledger.schemas.message import Strict
 from fleetledger.schemas.setting_faults import describe_faults
 from fleetledger.schemas.user_text import decode_text
 from fleetledger.simulator.errors import ScenarioError
-from fleetledger.simulator.scenario.loading import (
-    changed,
-    checked,
-    load_content,
-    load_scenario,
-    read_toml,
-    resolve_paths,
-)
+from fleetledger.simulator.scenario import loading
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.overrides import Content, read_overrides
 from fleetledger.simulator.scenario.studies import study_names, study_text
@@ -90,11 +83,11 @@ def load_forms(path_or_name: str, overrides: Sequence[str] = ()) -> list[Form]:
     """
     found = _find(path_or_name)
     if found is None:
-        return [Form("", load_scenario(path_or_name, overrides))]
+        return [Form("", loading.load_scenario(path_or_name, overrides))]
     source, content, folder = found
     study = _read(source, content)
-    base = load_content(study.base, folder)
-    last = resolve_paths(read_overrides(overrides), Path.cwd())
+    base = loading.load_content(study.base, folder)
+    last = loading.resolve_paths(read_overrides(overrides), Path.cwd())
     return [
         Form(name, _scenario(f"{source}, {name}", base | words, [study.shared, *changes, last]))
         for name, changes in study.forms()
@@ -106,22 +99,22 @@ def load_study(name: str) -> Study:
     """Return a study that ships; raise `ScenarioError` for a name that is none."""
     if name not in study_names():
         raise ScenarioError(f"study: {name!r} does not ship; there are {', '.join(study_names())}")
-    return _read(name, read_toml(name, study_text(name)))
+    return _read(name, loading.read_toml(name, study_text(name)))
 
 
 def _scenario(source: str, content: Content, changes: Sequence[Content]) -> Scenario:
     for change in changes:
-        content = changed(content, change)
-    return checked(source, content)
+        content = loading.changed(content, change)
+    return loading.checked(source, content)
 
 
 def _find(path_or_name: str) -> tuple[str, Content, Path] | None:
     """Return source, content and folder of a study; None where it is a scenario, or nothing."""
     if path_or_name in study_names():
-        return path_or_name, read_toml(path_or_name, study_text(path_or_name)), Path.cwd()
+        return path_or_name, loading.read_toml(path_or_name, study_text(path_or_name)), Path.cwd()
     path = Path(path_or_name).expanduser()
     try:
-        content = read_toml(str(path), decode_text(path.read_bytes()))
+        content = loading.read_toml(str(path), decode_text(path.read_bytes()))
     except (OSError, UnicodeDecodeError):
         return None  # whoever loads it as a scenario tells what is wrong
     return (str(path), content, path.parent) if set(OF_STUDIES) & set(content) else None

@@ -12,15 +12,8 @@ from typing import Any
 
 from fleetledger.coordinator.models.file_offers import offer_of
 from fleetledger.learning.networks.network import Network
+from fleetledger.methods import training
 from fleetledger.methods.registry import training_coordinator, training_device
-from fleetledger.methods.training import (
-    ClientUpdate,
-    CountedUpdate,
-    FitInstruction,
-    LocalData,
-    RoundConfig,
-    RoundOutcome,
-)
 from fleetledger.schemas.rounds import RoundOrder
 from fleetledger.schemas.values import ClassName, DeviceId
 from fleetledger.simulator.engines.network_inputs import SampleInputs
@@ -74,11 +67,11 @@ class JointTraining:
         return network, arrays, names
 
     def round(
-        self, round_: RoundOfAll, weights: bytes, data: LocalData
-    ) -> tuple[RoundOutcome, float | None]:
+        self, round_: RoundOfAll, weights: bytes, data: training.LocalData
+    ) -> tuple[training.RoundOutcome, float | None]:
         """Return what a round makes of weights, and its loss; raise `EngineError` without data."""
         answer = self._answer(round_, weights, data)
-        config = RoundConfig(
+        config = training.RoundConfig(
             phase="train",
             round_of_stage=round_.of_stage,
             rounds_of_stage=round_.rounds,
@@ -87,10 +80,12 @@ class JointTraining:
             class_names=round_.class_names,
         )
         self._coordinator.check(self.assignment, answer.payload, config)
-        given = CountedUpdate(sum(answer.samples.values()), lambda: answer.payload)
+        given = training.CountedUpdate(sum(answer.samples.values()), lambda: answer.payload)
         return self._coordinator.combine(self.assignment, config, [given]), answer.loss
 
-    def _answer(self, round_: RoundOfAll, weights: bytes, data: LocalData) -> ClientUpdate:
+    def _answer(
+        self, round_: RoundOfAll, weights: bytes, data: training.LocalData
+    ) -> training.ClientUpdate:
         from fleetledger.learning.training.engine import train  # noqa: PLC0415 - needs torch
 
         instruction = self._order(round_, weights)
@@ -100,8 +95,8 @@ class JointTraining:
         (trained,) = train([job.work], self._settings)
         return self._device.finish(self._own, job, trained)
 
-    def _order(self, round_: RoundOfAll, weights: bytes) -> FitInstruction:
-        return FitInstruction(
+    def _order(self, round_: RoundOfAll, weights: bytes) -> training.FitInstruction:
+        return training.FitInstruction(
             stage=round_.stage,
             stage_class_names=round_.class_names,
             round=RoundOrder(

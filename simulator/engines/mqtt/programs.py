@@ -28,13 +28,8 @@ from fleetledger.device_agent.status import Status, read_status
 from fleetledger.schemas.envelope import PROXY
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.engines.mqtt import homes
 from fleetledger.simulator.engines.mqtt.folder import FleetFolder
-from fleetledger.simulator.engines.mqtt.homes import (
-    carry_out,
-    write_agent,
-    write_coordinator,
-    write_proxy,
-)
 from fleetledger.simulator.engines.mqtt.processes import Child, Children, fleetledger_command
 from fleetledger.simulator.engines.mqtt.settings import FLEET, agent_settings, coordinator_settings
 from fleetledger.simulator.engines.rounds import first_lineage
@@ -99,12 +94,12 @@ class Programs:
             )
             self.follower = Follower(self.ledger, self.children, show)
             if self.follower.state.lineages.current is None:
-                carry_out(folder.coordinator, first_lineage(folder.coordinator, prepared))
+                homes.carry_out(folder.coordinator, first_lineage(folder.coordinator, prepared))
                 self.follower.catch_up()
             self._start_leader(COORDINATOR, "serve", folder.coordinator)
             if self.follower.state.lineages.with_proxy is not None:
                 settings = ProxyHomeSettings(fleet=FLEET, device=prepared.scenario.engine.device)
-                write_proxy(folder.proxy, self._broker, settings)
+                homes.write_proxy(folder.proxy, self._broker, settings)
                 self._start_leader(PROXY, "proxy", folder.proxy)
             self._stack = stack.pop_all()
 
@@ -126,7 +121,7 @@ class Programs:
         """Start an agent at its home, which is made where there is none, with a key if wanted."""
         home = self._folder.agent(device)
         settings = agent_settings(self._prepared.scenario, self._broker, device)
-        write_agent(home, self._broker, settings)
+        homes.write_agent(home, self._broker, settings)
         self._homes[device] = AgentHome(home, settings)
         if self._prepared.scenario.engine.keys and not self._has_key(device):
             invited = invite(self._folder.coordinator, device, TOKEN_HOURS)
@@ -162,7 +157,7 @@ class Programs:
 
     def _set_up_coordinator(self, settings: CoordinatorSettings) -> None:
         """Write the settings, and carry out what a former run asked for and did not see done."""
-        write_coordinator(self._folder.coordinator, self._broker, settings)
+        homes.write_coordinator(self._folder.coordinator, self._broker, settings)
         if not carry_out_waiting(self._folder.coordinator):
             raise EngineError(
                 f"{self._folder.coordinator}: another coordinator leads from there; wait until it "

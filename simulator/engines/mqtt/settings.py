@@ -6,12 +6,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.core.rules import ModelRules
 from fleetledger.coordinator.settings import CoordinatorSettings, SecuritySettings
-from fleetledger.device_agent.settings import (
-    AgentDataSettings,
-    AgentSettings,
-    AgentTrainingSettings,
-    ModelSettings,
-)
+from fleetledger.device_agent import settings
 from fleetledger.schemas.onnx_runtime import onnx_runtime
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.simulator.engines.mqtt.homes import agent_broker, coordinator_broker
@@ -50,13 +45,13 @@ def coordinator_settings(scenario: Scenario, seed: int, broker: Broker) -> Coord
     )
 
 
-def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> AgentSettings:
+def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> settings.AgentSettings:
     """Return an agent's settings."""
-    return AgentSettings(
+    return settings.AgentSettings(
         device=device,
         fleet=FLEET,
         broker=agent_broker(broker),
-        data=AgentDataSettings(
+        data=settings.AgentDataSettings(
             folder=Path("data"),
             evaluation_folder=TEST_FOLDER if scenario.evaluation.on_devices else None,
             scan_seconds=SCAN_SECONDS if scenario.stages.by_reports else SELDOM_SECONDS,
@@ -64,9 +59,9 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
             samples=scenario.data.known.kind,
         ),
         # The models are those of this machine's own coordinator, and all agents share it.
-        model=ModelSettings(providers=_providers(scenario), trial=False),
+        model=settings.ModelSettings(providers=_providers(scenario), trial=False),
         detection=scenario.detection,
-        training=AgentTrainingSettings(
+        training=settings.AgentTrainingSettings(
             exemplars=scenario.devices.exemplars,
             device=scenario.engine.device,
             bfloat16=scenario.engine.bfloat16,

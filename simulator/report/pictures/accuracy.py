@@ -10,17 +10,7 @@ import numpy as np
 from fleetledger.schemas.count_words import count_of
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.curves import Floats, by_stage, classes_seen, mean_by_stage
-from fleetledger.simulator.report.pictures.style import (
-    BLUE,
-    INK,
-    PALETTE,
-    dress,
-    legend_below,
-    line_with_band,
-    new_figure,
-    percent_axis,
-    stage_axis,
-)
+from fleetledger.simulator.report.pictures import style
 from fleetledger.simulator.scenario.sections import PublishedCurve
 
 if TYPE_CHECKING:
@@ -38,27 +28,27 @@ _REACH = 12.0
 def draw_accuracy(results: RunResults) -> Figure:
     """Draw the mean over seeds with its deviation, and every published curve dashed."""
     published = [
-        (curve, PALETTE[1 + number % (len(PALETTE) - 1)])
+        (curve, style.PALETTE[1 + number % (len(style.PALETTE) - 1)])
         for number, curve in enumerate(results.scenario.published)
     ]
-    figure = new_figure(height=4.4 + 0.19 * len(published))
+    figure = style.new_figure(height=4.4 + 0.19 * len(published))
     axes = figure.add_subplot()
     values = 100 * by_stage(results, lambda stage: stage.accuracy)
     pooled = 100 * mean_by_stage(results, lambda stage: stage.pooled_accuracy)
     if np.isfinite(pooled).any():
         _draw_pooled(axes, pooled)
-    line_with_band(axes, values, BLUE, _label(results, values))
+    style.line_with_band(axes, values, style.BLUE, _label(results, values))
     for curve, colour in published:
         draw_published(axes, curve, colour, results.stages)
-    dress(axes)
+    style.dress(axes)
     axes.set_ylabel(results.say("accuracy on all seen classes, %"))
-    stage_axis(axes, results.stages, classes_seen(results))
+    style.stage_axis(axes, results.stages, classes_seen(results))
     printed = [value for curve, _ in published for value in _numbers(curve)]
-    percent_axis(axes, [*values.ravel(), *printed, *pooled])
+    style.percent_axis(axes, [*values.ravel(), *printed, *pooled])
     finals = [(results.stages, c.final) for c, _ in published if c.final is not None]
     stages = range(1, len(pooled) + 1)
     _write_numbers(axes, values, [*zip(stages, map(float, pooled), strict=True), *finals])
-    legend_below(figure)
+    style.legend_below(figure)
     return figure
 
 
@@ -86,7 +76,7 @@ def _draw_pooled(axes: Axes, pooled: Floats) -> None:
         np.arange(1, len(pooled) + 1),
         pooled,
         "s",
-        color=INK,
+        color=style.INK,
         markersize=9,
         markerfacecolor="none",
         label=f"pooled images, ridge regression in float64: average {pooled.mean():.1f}, "
@@ -130,7 +120,7 @@ def _write_numbers(axes: Axes, values: Floats, marks: Sequence[tuple[int, float]
             ha="center",
             va="center",
             fontsize=8.5,
-            color=INK,
+            color=style.INK,
             bbox={
                 "boxstyle": "round,pad=0.12",
                 "facecolor": "white",

@@ -9,19 +9,8 @@ from fleetledger.simulator.metrics.score import say
 from fleetledger.simulator.report.contenders import Contender, score_of
 from fleetledger.simulator.report.curves import by_stage, mean_by_stage
 from fleetledger.simulator.report.numbers import byte_scale
+from fleetledger.simulator.report.pictures import style
 from fleetledger.simulator.report.pictures.cost import traffic
-from fleetledger.simulator.report.pictures.style import (
-    BLUE,
-    PALETTE,
-    VERMILION,
-    dress,
-    legend_below,
-    line_with_band,
-    logarithmic,
-    new_figure,
-    percent_axis,
-    stage_axis,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,21 +21,21 @@ _MARKERS = "os^vDPX*"
 
 def draw_comparison(contenders: Sequence[Contender]) -> Figure:
     """Draw two panels with a line per run; bands are ± one sample deviation over its seeds."""
-    figure = new_figure(height=4.2 + 0.19 * len(contenders))
+    figure = style.new_figure(height=4.2 + 0.19 * len(contenders))
     left, right = figure.subplots(1, 2)
     _draw_accuracy(left, contenders)
     _draw_against_bytes(right, contenders)
-    legend_below(figure)
+    style.legend_below(figure)
     return figure
 
 
 def draw_intervals(contenders: Sequence[Contender]) -> Figure:
     """Draw a row per run: mean of average and last accuracy with its 95 % interval."""
-    figure = new_figure(height=1.2 + 0.34 * len(contenders))
+    figure = style.new_figure(height=1.2 + 0.34 * len(contenders))
     axes = figure.subplots()
     shown = (
-        ("average_incremental_accuracy", "average", BLUE, -0.13),
-        ("final_accuracy", "after the last stage", VERMILION, 0.13),
+        ("average_incremental_accuracy", "average", style.BLUE, -0.13),
+        ("final_accuracy", "after the last stage", style.VERMILION, 0.13),
     )
     for metric, label, colour, shift in shown:
         found = [
@@ -64,17 +53,19 @@ def draw_intervals(contenders: Sequence[Contender]) -> Figure:
             capsize=3,
             label=label,
         )
-    dress(axes, grid="x")
+    style.dress(axes, grid="x")
     axes.set_yticks(range(len(contenders)), [item.name.replace("$", r"\$") for item in contenders])
     axes.set_ylim(len(contenders) - 0.5, -0.5)
     axes.set_xlabel(say(score_of(contenders), "accuracy on all seen classes, %"))
-    legend_below(figure)
+    style.legend_below(figure)
     return figure
 
 
 def _look(number: int) -> tuple[str, str]:
     """Return colour and marker; the pair is another for each of 56 runs."""
-    return PALETTE[number % len(PALETTE)], _MARKERS[(number + number // 8) % len(_MARKERS)]
+    return style.PALETTE[number % len(style.PALETTE)], _MARKERS[
+        (number + number // 8) % len(_MARKERS)
+    ]
 
 
 def _draw_accuracy(axes: Axes, contenders: Sequence[Contender]) -> None:
@@ -84,13 +75,13 @@ def _draw_accuracy(axes: Axes, contenders: Sequence[Contender]) -> None:
         colour, marker = _look(number)
         average, last = values.mean(), values[:, -1].mean()
         label = f"{item.name}: average {average:.1f}, last {last:.1f}".replace("$", r"\$")
-        line_with_band(axes, values, colour, label, marker)
+        style.line_with_band(axes, values, colour, label, marker)
         drawn += values.ravel().tolist()
     score = score_of(contenders)
-    dress(axes, say(score, "Accuracy by stage"))
+    style.dress(axes, say(score, "Accuracy by stage"))
     axes.set_ylabel(say(score, "accuracy on all seen classes, %"))
-    stage_axis(axes, max(item.results.stages for item in contenders))
-    percent_axis(axes, drawn)
+    style.stage_axis(axes, max(item.results.stages for item in contenders))
+    style.percent_axis(axes, drawn)
 
 
 def _draw_against_bytes(axes: Axes, contenders: Sequence[Contender]) -> None:
@@ -105,8 +96,8 @@ def _draw_against_bytes(axes: Axes, contenders: Sequence[Contender]) -> None:
         axes.plot(sent / scale, accuracy, marker=marker, color=colour, linewidth=1.4, markersize=4)
     least = min(float(sent[0]) for sent, _ in curves)
     if 0 < 30 * least < largest:
-        logarithmic(axes, "x")
+        style.logarithmic(axes, "x")
         unit += ", logarithmic"
-    dress(axes, say(score_of(contenders), "Accuracy against bytes"))
+    style.dress(axes, say(score_of(contenders), "Accuracy against bytes"))
     axes.set_xlabel(f"payload of the fleet so far, {unit}")
-    percent_axis(axes, [value for _, accuracy in curves for value in accuracy])
+    style.percent_axis(axes, [value for _, accuracy in curves for value in accuracy])

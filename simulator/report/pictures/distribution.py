@@ -10,14 +10,7 @@ from fleetledger.schemas.count_words import count_of
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.seed_metrics import Distribution
 from fleetledger.simulator.report.curves import Floats
-from fleetledger.simulator.report.pictures.style import (
-    BLUE,
-    INK,
-    MUTED,
-    dress,
-    new_figure,
-    stage_ticks,
-)
+from fleetledger.simulator.report.pictures import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,18 +31,18 @@ def draw_distribution(results: RunResults) -> Figure:
     held = results.first.distribution
     counts = np.array(held.samples, np.float64).T
     height = float(np.clip(0.24 * len(counts), 2.4, 5.2))
-    figure = new_figure(height=height + 1.9)
+    figure = style.new_figure(height=height + 1.9)
     above, axes = figure.subplots(2, 1, sharex=True, height_ratios=(1, height / 0.8))
     image = _draw_map(axes, counts)
     _label_devices(axes, held)
     _label_classes(axes, held, [len(stage.class_names) for stage in results.first.stages])
-    above.bar(np.arange(counts.shape[1]), counts.sum(axis=0), width=0.86, color=BLUE)
-    dress(above)
+    above.bar(np.arange(counts.shape[1]), counts.sum(axis=0), width=0.86, color=style.BLUE)
+    style.dress(above)
     above.tick_params(length=0, axis="x", labelbottom=False)
     above.set_ylabel("images\nper device")
     bar = figure.colorbar(image, ax=[above, axes], shrink=0.8, pad=0.02)
-    bar.set_label("training images, square-root colour scale", color=INK, size=9.5)
-    bar.ax.tick_params(colors=MUTED, labelcolor=INK, labelsize=9)
+    bar.set_label("training images, square-root colour scale", color=style.INK, size=9.5)
+    bar.ax.tick_params(colors=style.MUTED, labelcolor=style.INK, labelsize=9)
     bar.outline.set_visible(False)
     return figure
 
@@ -65,7 +58,7 @@ def _draw_map(axes: Axes, counts: Floats) -> AxesImage:
         aspect="auto",
         interpolation="nearest",
     )
-    dress(axes, grid="")
+    style.dress(axes, grid="")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     if counts.size <= _MOST_NUMBERS:
@@ -78,7 +71,7 @@ def _draw_map(axes: Axes, counts: Floats) -> AxesImage:
                 ha="center",
                 va="center",
                 fontsize=8,
-                color="white" if value > 0.3 * high else INK,
+                color="white" if value > 0.3 * high else style.INK,
             )
     return image
 
@@ -100,13 +93,13 @@ def _label_devices(axes: Axes, held: Distribution) -> None:
 def _label_classes(axes: Axes, held: Distribution, sizes: list[int]) -> None:
     ends = np.cumsum(sizes)
     for end in ends[:-1]:
-        axes.axhline(end - 0.5, color=MUTED, linewidth=0.6 if len(sizes) <= 12 else 0.3)
+        axes.axhline(end - 0.5, color=style.MUTED, linewidth=0.6 if len(sizes) <= 12 else 0.3)
     if len(held.class_names) <= _MOST_NAMED:
         axes.set_yticks(range(len(held.class_names)), [short(name) for name in held.class_names])
         axes.set_ylabel("class, in the order of coming")
         return
     middles = ends - np.array(sizes) / 2 - 0.5
-    chosen = stage_ticks(len(sizes))
+    chosen = style.stage_ticks(len(sizes))
     axes.set_yticks([float(middles[stage - 1]) for stage in chosen], [str(n) for n in chosen])
     axes.set_ylabel("classes, by the stage of coming")
 

@@ -10,19 +10,7 @@ from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.metrics.novelty_outcomes import Judged, Verdict, judged
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
-from fleetledger.simulator.report.pictures.style import (
-    BLUE,
-    GREEN,
-    INK,
-    MUTED,
-    ORANGE,
-    PURPLE,
-    VERMILION,
-    dress,
-    legend_below,
-    new_figure,
-    whole_numbers,
-)
+from fleetledger.simulator.report.pictures import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,10 +21,10 @@ MOST_DRAWN = 16
 _COLUMNS = 2
 _BEGINS = "a new task begins on the device"
 _MARKS: tuple[tuple[Verdict, str, str, str], ...] = (
-    ("at once", "noticed at once", "o", GREEN),
-    ("late", "noticed late", "s", ORANGE),
-    ("missed", "missed", "X", VERMILION),
-    ("false alarm", "false alarm", "^", PURPLE),
+    ("at once", "noticed at once", "o", style.GREEN),
+    ("late", "noticed late", "s", style.ORANGE),
+    ("missed", "missed", "X", style.VERMILION),
+    ("false alarm", "false alarm", "^", style.PURPLE),
 )
 
 
@@ -59,25 +47,25 @@ def draw_entropy(results: RunResults) -> Figure:
     traces, last = _traces(seed)
     drawn = _chosen(seed, traces)
     rows = -(-len(drawn) // _COLUMNS)
-    figure = new_figure(height=1.3 + 1.45 * rows)
+    figure = style.new_figure(height=1.3 + 1.45 * rows)
     axes = figure.subplots(rows, _COLUMNS, sharex=True, sharey=True, squeeze=False)
     flat = list(axes.flat)
     for panel, device in zip(flat, drawn, strict=False):
         _draw(panel, traces[device])
-        dress(panel, device)
+        style.dress(panel, device)
     for panel in flat[len(drawn) :]:
         panel.set_visible(False)
     for panel in flat[max(0, len(drawn) - _COLUMNS) : len(drawn)]:
         panel.tick_params(labelbottom=True)
         panel.set_xlabel("round, counted over all stages")
-        whole_numbers(panel)
+        style.whole_numbers(panel)
     for panel in axes[:, 0]:
         panel.set_ylabel("entropy, nats")
     flat[0].set_xlim(0.5, last + 0.5)
     highest = max(seen.judged.look.entropy for device in drawn for seen in traces[device])
     flat[0].set_ylim(0, 1.15 * highest or 1)
     _name_marks(flat[0])
-    legend_below(figure)
+    style.legend_below(figure)
     return figure
 
 
@@ -109,12 +97,12 @@ def _draw(axes: Axes, trace: list[_Seen]) -> None:
     for stage in dict.fromkeys(seen.judged.stage for seen in trace):
         here = [seen for seen in trace if seen.judged.stage == stage]
         if here[0].judged.begins and stage > 1:
-            axes.axvline(here[0].round - 0.5, color=INK, linewidth=0.9, linestyle=":")
+            axes.axvline(here[0].round - 0.5, color=style.INK, linewidth=0.9, linestyle=":")
         axes.plot(
             [seen.round for seen in here],
             [seen.judged.look.entropy for seen in here],
             ".-",
-            color=BLUE,
+            color=style.BLUE,
             linewidth=1.3,
             markersize=3.5,
         )
@@ -131,7 +119,7 @@ def _draw(axes: Axes, trace: list[_Seen]) -> None:
 
 def _name_marks(axes: Axes) -> None:
     """Name what may be drawn in any panel, whether this one has it or not."""
-    axes.plot([], [], ".-", color=BLUE, linewidth=1.3, label="mean entropy of current images")
-    axes.plot([], [], ":", color=MUTED, linewidth=0.9, label=_BEGINS)
+    axes.plot([], [], ".-", color=style.BLUE, linewidth=1.3, label="mean entropy of current images")
+    axes.plot([], [], ":", color=style.MUTED, linewidth=0.9, label=_BEGINS)
     for _, name, marker, colour in _MARKS:
         axes.plot([], [], marker, color=colour, markersize=7, label=name)

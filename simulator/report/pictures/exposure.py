@@ -6,15 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from fleetledger.simulator.metrics.results import RunResults
-from fleetledger.simulator.report.pictures.style import (
-    BLUE,
-    GREEN,
-    MUTED,
-    VERMILION,
-    dress,
-    legend_below,
-    new_figure,
-)
+from fleetledger.simulator.report.pictures import style
 from fleetledger.simulator.rollouts.record import ExposureStep, RolloutRecord
 
 if TYPE_CHECKING:
@@ -38,22 +30,22 @@ def draw_exposure(results: RunResults) -> Figure:
     records = [seed.rollout for seed in results.seeds.values() if seed.rollout is not None]
     end = max(_ends(record) for record in records)
     scale, unit = next(item for item in _UNITS if end >= _WORTH * item[0] or item[0] == 1)
-    figure = new_figure()
+    figure = style.new_figure()
     axes = figure.add_subplot()
     for number, record in enumerate(records):
         first, until = number == 0, _ROOM * end
         label = "have run the candidate" if first else ""
-        _steps(axes, _points(record, "ever", until, scale), VERMILION, label, bold=first)
+        _steps(axes, _points(record, "ever", until, scale), style.VERMILION, label, bold=first)
         if first:
             now = _points(record, "running", until, scale)
-            _steps(axes, now, BLUE, "run it", bold=False)
+            _steps(axes, now, style.BLUE, "run it", bold=False)
     _mark_groups(axes, records[0], scale)
-    dress(axes)
+    style.dress(axes)
     axes.set_xlim(0, max(_ROOM * end / scale, 1e-9))
     axes.set_ylim(0, 1.12 * max(records[0].members, 1))
     axes.set_xlabel(f"{unit} of the fleet's clock since the rollout was planned")
     axes.set_ylabel("devices")
-    legend_below(figure)
+    style.legend_below(figure)
     return figure
 
 
@@ -83,7 +75,7 @@ def _steps(axes: Axes, points: _Points, colour: str, label: str, *, bold: bool) 
 
 def _mark_groups(axes: Axes, record: RolloutRecord, scale: float) -> None:
     """Draw what each group allows from its opening on, and each verdict."""
-    colours = {"pass": GREEN, "fail": VERMILION, "inconclusive": MUTED}
+    colours = {"pass": style.GREEN, "fail": style.VERMILION, "inconclusive": style.MUTED}
     for phase in record.phases:
         at = phase.opened_seconds / scale
         if phase.mode == "run":
@@ -94,7 +86,7 @@ def _mark_groups(axes: Axes, record: RolloutRecord, scale: float) -> None:
             xycoords=("data", "axes fraction"),
             rotation=55,
             fontsize=8,
-            color=MUTED,
+            color=style.MUTED,
         )
         axes.axvline(at, color="0.88", linewidth=0.8, zorder=0)
         if phase.decided_seconds is not None and phase.outcome is not None:

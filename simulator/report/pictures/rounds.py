@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.records import RoundRecord
 from fleetledger.simulator.report.curves import Floats
-from fleetledger.simulator.report.pictures.style import (
-    BLUE,
-    MUTED,
-    VERMILION,
-    dress,
-    new_figure,
-    whole_numbers,
-)
+from fleetledger.simulator.report.pictures import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,11 +21,11 @@ if TYPE_CHECKING:
 _PANELS: tuple[tuple[str, str, str, Callable[[RoundRecord], float | None]], ...] = (
     (
         "accuracy on\nall seen classes, %",
-        BLUE,
+        style.BLUE,
         "accuracy",
         lambda item: None if item.accuracy is None else 100 * item.accuracy,
     ),
-    ("client drift,\nshare of the model", VERMILION, "drift", lambda item: item.client_drift),
+    ("client drift,\nshare of the model", style.VERMILION, "drift", lambda item: item.client_drift),
     ("loss", "#332288", "loss", lambda item: item.loss),
 )
 
@@ -54,14 +47,14 @@ def draw_rounds(results: RunResults) -> Figure:
     """Draw a panel for each number that was measured: the mean over seeds, and stages as bands."""
     panels = [(label, colour, _series(results, take)) for label, colour, _, take in _PANELS]
     held = [panel for panel in panels if panel[2]]
-    figure = new_figure(height=1.2 + 1.9 * len(held))
+    figure = style.new_figure(height=1.2 + 1.9 * len(held))
     all_axes = list(figure.subplots(len(held), 1, sharex=True, squeeze=False)[:, 0])
     for axes, (label, colour, series) in zip(all_axes, held, strict=True):
         _draw(axes, series, colour)
-        dress(axes)
+        style.dress(axes)
         axes.set_ylabel(results.say(label))
     _mark_stages(all_axes, results)
-    whole_numbers(all_axes[-1])
+    style.whole_numbers(all_axes[-1])
     all_axes[-1].set_xlabel("round, counted over all stages")
     return figure
 
@@ -111,7 +104,7 @@ def _mark_stages(all_axes: list[Axes], results: RunResults) -> None:
                 xycoords=("data", "axes fraction"),
                 ha="center",
                 fontsize=8.5,
-                color=MUTED,
+                color=style.MUTED,
             )
         begin = end
     all_axes[0].set_xlim(0.5, max(begin, 1.5))

@@ -10,14 +10,7 @@ import numpy as np
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.curves import phases
 from fleetledger.simulator.report.numbers import second_scale, show
-from fleetledger.simulator.report.pictures.style import (
-    INK,
-    PALETTE,
-    dress,
-    legend_below,
-    new_figure,
-    stage_ticks,
-)
+from fleetledger.simulator.report.pictures import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,12 +30,12 @@ def draw_times(results: RunResults) -> Figure:
     """Draw a bar per stage, stacked by phase, with its sum; mean over seeds."""
     found = {name: values for name, values in phases(results).items() if values.any()}
     stages = np.arange(1, results.stages + 1)
-    figure = new_figure(height=float(np.clip(1.5 + 0.3 * len(stages), 2.4, 7.0)))
+    figure = style.new_figure(height=float(np.clip(1.5 + 0.3 * len(stages), 2.4, 7.0)))
     axes = figure.add_subplot()
     total = np.sum(list(found.values()), axis=0)
     scale, unit = second_scale(float(total.max()))
     left = np.zeros(len(stages))
-    colours = cycle(PALETTE)
+    colours = cycle(style.PALETTE)
     for name, seconds in found.items():
         colour = _GREYS.get(name) or next(colours)
         axes.barh(stages, seconds / scale, left=left, height=0.72, color=colour, label=name)
@@ -56,13 +49,13 @@ def draw_times(results: RunResults) -> Figure:
                 textcoords="offset points",
                 va="center",
                 fontsize=8.5,
-                color=INK,
+                color=style.INK,
             )
-    dress(axes, grid="x")
+    style.dress(axes, grid="x")
     axes.set_ylim(len(stages) + 0.6, 0.4)
-    axes.set_yticks(stage_ticks(len(stages)))
+    axes.set_yticks(style.stage_ticks(len(stages)))
     axes.set_xlim(0, 1.12 * float(total.max()) / scale)
     axes.set_xlabel(f"wall time, {unit}")
     axes.set_ylabel("stage")
-    legend_below(figure)
+    style.legend_below(figure)
     return figure

@@ -11,15 +11,7 @@ from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.seed_metrics import DeviceSpread, StageMetrics
 from fleetledger.simulator.report.curves import Floats, mean_by_stage, of_spread
 from fleetledger.simulator.report.numbers import byte_scale
-from fleetledger.simulator.report.pictures.style import (
-    BLUE,
-    ORANGE,
-    dress,
-    legend_below,
-    logarithmic,
-    new_figure,
-    stage_axis,
-)
+from fleetledger.simulator.report.pictures import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,27 +20,27 @@ if TYPE_CHECKING:
 _LOGARITHMIC_FROM = 30.0
 """Ratio of the largest to the smallest number from which an axis is logarithmic."""
 _DIRECTIONS: tuple[tuple[str, str, Callable[[StageMetrics], DeviceSpread]], ...] = (
-    ("up, devices to coordinator", BLUE, lambda stage: stage.bytes_up),
-    ("down, coordinator to devices", ORANGE, lambda stage: stage.bytes_down),
+    ("up, devices to coordinator", style.BLUE, lambda stage: stage.bytes_up),
+    ("down, coordinator to devices", style.ORANGE, lambda stage: stage.bytes_down),
 )
 
 
 def draw_traffic(results: RunResults) -> Figure:
     """Draw two panels: bytes of the fleet, and of a device (mean as a bar, highest as a mark)."""
-    figure = new_figure(height=4.0)
+    figure = style.new_figure(height=4.0)
     left, right = figure.subplots(1, 2)
     _draw_bars(left, [mean_by_stage(results, of_spread(take, "total")) for *_, take in _DIRECTIONS])
-    dress(left, "The whole fleet")
+    style.dress(left, "The whole fleet")
     highest = [mean_by_stage(results, of_spread(take, "highest")) for *_, take in _DIRECTIONS]
     _draw_bars(
         right,
         [mean_by_stage(results, of_spread(take, "mean")) for *_, take in _DIRECTIONS],
         highest,
     )
-    dress(right, "One device (line: highest)")
+    style.dress(right, "One device (line: highest)")
     for axes in (left, right):
-        stage_axis(axes, results.stages)
-    legend_below(figure)
+        style.stage_axis(axes, results.stages)
+    style.legend_below(figure)
     return figure
 
 
@@ -66,6 +58,6 @@ def _draw_bars(axes: Axes, values: list[Floats], marks: list[Floats] | None = No
             axes.hlines(high, place - 0.18, place + 0.18, color=colour, linewidth=1.8)
     some = everything[everything > 0]
     if len(some) and some.max() > _LOGARITHMIC_FROM * some.min():
-        logarithmic(axes, "y")
+        style.logarithmic(axes, "y")
         unit += ", logarithmic"
     axes.set_ylabel(f"payload per stage, {unit}")

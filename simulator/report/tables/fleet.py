@@ -11,37 +11,29 @@ from fleetledger.simulator.metrics.seed_metrics import Detection, DeviceMetrics,
 from fleetledger.simulator.plan.fleet_plan import Group
 from fleetledger.simulator.report.curves import Floats, SpreadField, by_stage, of_spread
 from fleetledger.simulator.report.numbers import NOTHING, count, show
-from fleetledger.simulator.report.tables.table import (
-    Table,
-    TableColumn,
-    counts,
-    from_columns,
-    points,
-    shares,
-    stage_column,
-)
+from fleetledger.simulator.report.tables import table
 
 MOST_SHOWN = 20
 """Devices up to which all are listed; of more, those that the model serves worst."""
 
 
-def fleet_table(results: RunResults) -> Table:
+def fleet_table(results: RunResults) -> table.Table:
     """Return who was there in each stage, in which group, and how well they were served."""
     columns = (
-        stage_column(results.stages),
-        counts("devices", by_stage(results, lambda stage: stage.devices)),
-        counts("online", by_stage(results, lambda stage: stage.online)),
-        *(counts(group, by_stage(results, _group(group))) for group in _groups(results)),
-        counts("images arrived", by_stage(results, lambda stage: stage.arrived_samples)),
-        counts("images counted", by_stage(results, lambda stage: stage.counted_samples)),
+        table.stage_column(results.stages),
+        table.counts("devices", by_stage(results, lambda stage: stage.devices)),
+        table.counts("online", by_stage(results, lambda stage: stage.online)),
+        *(table.counts(group, by_stage(results, _group(group))) for group in _groups(results)),
+        table.counts("images arrived", by_stage(results, lambda stage: stage.arrived_samples)),
+        table.counts("images counted", by_stage(results, lambda stage: stage.counted_samples)),
         *_own_accuracy(results),
-        counts("samples stored", by_stage(results, lambda stage: stage.stored_samples.total)),
+        table.counts("samples stored", by_stage(results, lambda stage: stage.stored_samples.total)),
     )
     note = (
         "Images arrived with the stage; counted are those in accepted contributions. Means over "
         "seeds."
     )
-    return from_columns("The fleet by stage", columns, note)
+    return table.from_columns("The fleet by stage", columns, note)
 
 
 def _groups(results: RunResults) -> list[Group]:
@@ -66,14 +58,14 @@ def has_own_accuracy(results: RunResults) -> bool:
     )
 
 
-def _own_accuracy(results: RunResults) -> tuple[TableColumn, ...]:
+def _own_accuracy(results: RunResults) -> tuple[table.TableColumn, ...]:
     if not has_own_accuracy(results):
         return ()
     return (
-        shares("accuracy of a device: mean", _accuracy(results, "mean")),
-        shares("fifth percentile", _accuracy(results, "fifth_percentile")),
-        shares("worst", _accuracy(results, "lowest")),
-        points("deviation", _accuracy(results, "deviation")),
+        table.shares("accuracy of a device: mean", _accuracy(results, "mean")),
+        table.shares("fifth percentile", _accuracy(results, "fifth_percentile")),
+        table.shares("worst", _accuracy(results, "lowest")),
+        table.points("deviation", _accuracy(results, "deviation")),
     )
 
 
@@ -81,7 +73,7 @@ def _accuracy(results: RunResults, field: SpreadField) -> Floats:
     return by_stage(results, of_spread(lambda stage: stage.device_accuracy, field))
 
 
-def plan_table(results: RunResults) -> Table:
+def plan_table(results: RunResults) -> table.Table:
     """Return how the plan of each seed deals the training images to the devices."""
     rows = []
     for seed, found in results.seeds.items():
@@ -112,10 +104,10 @@ def plan_table(results: RunResults) -> Table:
         "mean",
     )
     note = "An image that several devices hold is counted on each of them."
-    return Table("What the devices hold", head, tuple(rows), note)
+    return table.Table("What the devices hold", head, tuple(rows), note)
 
 
-def device_table(results: RunResults) -> Table:
+def device_table(results: RunResults) -> table.Table:
     """Return the devices of the first seed; of a large fleet, those that are served worst."""
     devices, served = results.first.devices, has_own_accuracy(results)
     shown = sorted(devices, key=_served)[:MOST_SHOWN] if len(devices) > MOST_SHOWN else devices
@@ -126,29 +118,33 @@ def device_table(results: RunResults) -> Table:
         if served
         else f"{MOST_SHOWN} devices of {len(devices):,}, first seed"
     )
-    own = (TableColumn("accuracy", tuple(show(item.accuracy, "share") for item in shown)),)
+    own = (table.TableColumn("accuracy", tuple(show(item.accuracy, "share") for item in shown)),)
     columns = (
-        TableColumn("device", tuple(item.device for item in shown)),
-        TableColumn("group", tuple(item.group for item in shown)),
-        TableColumn("joined in stage", tuple(str(item.joined) for item in shown)),
-        TableColumn("stages online", tuple(f"{item.online} of {item.stages}" for item in shown)),
-        TableColumn("images", tuple(count(item.samples) for item in shown)),
-        TableColumn("classes", tuple(count(item.classes) for item in shown)),
+        table.TableColumn("device", tuple(item.device for item in shown)),
+        table.TableColumn("group", tuple(item.group for item in shown)),
+        table.TableColumn("joined in stage", tuple(str(item.joined) for item in shown)),
+        table.TableColumn(
+            "stages online", tuple(f"{item.online} of {item.stages}" for item in shown)
+        ),
+        table.TableColumn("images", tuple(count(item.samples) for item in shown)),
+        table.TableColumn("classes", tuple(count(item.classes) for item in shown)),
         *(own if served else ()),
-        TableColumn("up", tuple(show(item.bytes_up, "bytes") for item in shown)),
-        TableColumn("down", tuple(show(item.bytes_down, "bytes") for item in shown)),
-        TableColumn("compute", tuple(show(item.compute_seconds, "seconds") for item in shown)),
-        TableColumn("samples stored", tuple(count(item.stored_samples) for item in shown)),
+        table.TableColumn("up", tuple(show(item.bytes_up, "bytes") for item in shown)),
+        table.TableColumn("down", tuple(show(item.bytes_down, "bytes") for item in shown)),
+        table.TableColumn(
+            "compute", tuple(show(item.compute_seconds, "seconds") for item in shown)
+        ),
+        table.TableColumn("samples stored", tuple(count(item.stored_samples) for item in shown)),
     )
     note = "devices.csv has every device in every stage of every seed."
-    return from_columns(title, columns, note)
+    return table.from_columns(title, columns, note)
 
 
 def _served(device: DeviceMetrics) -> float:
     return 2.0 if device.accuracy is None else device.accuracy
 
 
-def detection_table(results: RunResults) -> Table:
+def detection_table(results: RunResults) -> table.Table:
     """Return what devices noticed, added up over seeds, by stage and kind of report."""
     rows = []
     for stage in range(results.stages):
@@ -173,7 +169,7 @@ def detection_table(results: RunResults) -> Table:
         "Devices that were online, added up over seeds. The operator opens the first stage. A "
         "false alarm is a report of a device that had no images of new classes."
     )
-    return Table("What the devices noticed", head, tuple(rows), note)
+    return table.Table("What the devices noticed", head, tuple(rows), note)
 
 
 def _detection_row(found: list[Detection]) -> tuple[str, ...]:

@@ -11,14 +11,7 @@ from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.seed_metrics import StageMetrics
 from fleetledger.simulator.report.curves import by_stage
 from fleetledger.simulator.report.numbers import NOTHING, show, show_summary
-from fleetledger.simulator.report.tables.table import (
-    Table,
-    TableColumn,
-    from_columns,
-    points,
-    shares,
-    stage_column,
-)
+from fleetledger.simulator.report.tables import table
 from fleetledger.simulator.scenario.sections import PublishedCurve
 
 _MOST_NAMES = 6
@@ -33,7 +26,7 @@ _OF_SEEDS = (
 )
 
 
-def headline_table(results: RunResults) -> Table:
+def headline_table(results: RunResults) -> table.Table:
     """Return every headline number that is known, with its meaning."""
     rows = tuple(
         (
@@ -46,10 +39,10 @@ def headline_table(results: RunResults) -> Table:
     )
     several = len(results.seeds) > 1
     note = "Mean ± sample standard deviation over the seeds." if several else "One seed."
-    return Table("Headline numbers", ("number", "value", "meaning"), rows, note)
+    return table.Table("Headline numbers", ("number", "value", "meaning"), rows, note)
 
 
-def published_table(results: RunResults) -> Table:
+def published_table(results: RunResults) -> table.Table:
     """Return what papers print for the protocol, with this run's distance from it."""
     ours = tuple(
         results.summary[name].mean for name in ("average_incremental_accuracy", "final_accuracy")
@@ -57,7 +50,7 @@ def published_table(results: RunResults) -> Table:
     mine = ("this run", show(ours[0], "share"), NOTHING, show(ours[1], "share"), NOTHING, "")
     rows = tuple(_published_row(curve, ours) for curve in results.scenario.published)
     head = ("", "average", "this run minus it", "last stage", "this run minus it", "source")
-    return Table("Published for this protocol", head, (mine, *rows))
+    return table.Table("Published for this protocol", head, (mine, *rows))
 
 
 def _published_row(curve: PublishedCurve, ours: tuple[float, ...]) -> tuple[str, ...]:
@@ -84,7 +77,7 @@ def _distance(mine: float, printed: float | None) -> str:
     return NOTHING if printed is None else show(mine - printed, "points", sign=True)
 
 
-def seed_table(results: RunResults) -> Table:
+def seed_table(results: RunResults) -> table.Table:
     """Return the main numbers of each seed, and the digest of its last model's head."""
     metrics = [METRICS[name] for name in _OF_SEEDS if name in results.summary]
     rows = tuple(
@@ -100,40 +93,42 @@ def seed_table(results: RunResults) -> Table:
         "The last column begins the SHA-256 of the last head's weights: a run of the same scenario "
         "on the same platform gives the same."
     )
-    return Table("Seed by seed", head, rows, note)
+    return table.Table("Seed by seed", head, rows, note)
 
 
-def stage_table(results: RunResults) -> Table:
+def stage_table(results: RunResults) -> table.Table:
     """Return accuracy, forgetting, recall and F1 of each stage, as far as they are known."""
     first = results.first.stages[: results.stages]
     columns = (
-        stage_column(results.stages),
-        shares(results.say("accuracy"), by_stage(results, lambda stage: stage.accuracy)),
+        table.stage_column(results.stages),
+        table.shares(results.say("accuracy"), by_stage(results, lambda stage: stage.accuracy)),
         *_known("measured by devices", results, lambda stage: stage.accuracy_on_devices),
         *_known("pooled images", results, lambda stage: stage.pooled_accuracy),
-        shares("old classes", by_stage(results, lambda stage: stage.old_accuracy)),
-        shares("new classes", by_stage(results, lambda stage: stage.new_accuracy)),
-        points("forgetting", by_stage(results, lambda stage: stage.forgetting)),
+        table.shares("old classes", by_stage(results, lambda stage: stage.old_accuracy)),
+        table.shares("new classes", by_stage(results, lambda stage: stage.new_accuracy)),
+        table.points("forgetting", by_stage(results, lambda stage: stage.forgetting)),
         *_known("recall", results, lambda stage: stage.recall),
         *_known("F1", results, lambda stage: stage.f1),
         *_known(results.say("accuracy by tasks"), results, lambda stage: stage.accuracy_by_tasks),
         *_known("recall as in LGA", results, lambda stage: stage.recall_batchwise128),
         *_known("F1 as in LGA", results, lambda stage: stage.f1_batchwise128),
-        TableColumn("classes that came", tuple(class_list(stage.class_names) for stage in first)),
+        table.TableColumn(
+            "classes that came", tuple(class_list(stage.class_names) for stage in first)
+        ),
     )
     told = [
         "Old classes are those of earlier stages, with background." if _of_pixels(results) else "",
         "The classes are those of the first seed." if len(results.seeds) > 1 else "",
     ]
-    return from_columns("Stage by stage", columns, " ".join(filter(None, told)))
+    return table.from_columns("Stage by stage", columns, " ".join(filter(None, told)))
 
 
 def _known(
     head: str, results: RunResults, take: Callable[[StageMetrics], float | None]
-) -> tuple[TableColumn, ...]:
+) -> tuple[table.TableColumn, ...]:
     """Return a column of shares where any is known."""
     values = by_stage(results, take)
-    return (shares(head, values),) if np.isfinite(values).any() else ()
+    return (table.shares(head, values),) if np.isfinite(values).any() else ()
 
 
 def _of_pixels(results: RunResults) -> bool:
@@ -147,7 +142,7 @@ def class_list(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[: _MOST_NAMES - 1])} … ({len(names)})"
 
 
-def round_table(results: RunResults) -> Table:
+def round_table(results: RunResults) -> table.Table:
     """Return each stage's rounds: how many, and what the first and the last measured."""
     rows = []
     for stage in results.first.stages:
@@ -174,7 +169,7 @@ def round_table(results: RunResults) -> Table:
         "client drift in the last",
         "loss in the last",
     )
-    return Table("Rounds of the first seed", head, tuple(rows))
+    return table.Table("Rounds of the first seed", head, tuple(rows))
 
 
 def has_rounds(results: RunResults) -> bool:

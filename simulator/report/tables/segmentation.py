@@ -6,13 +6,7 @@ import numpy as np
 
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.seed_metrics import StageMetrics
-from fleetledger.simulator.report.curves import (
-    Floats,
-    accuracy_matrix,
-    by_stage,
-    class_iou,
-    over_known,
-)
+from fleetledger.simulator.report import curves
 from fleetledger.simulator.report.numbers import NOTHING, percent, second_scale
 from fleetledger.simulator.report.tables.table import Table, TableColumn, from_columns, stage_column
 
@@ -22,7 +16,7 @@ def class_table(results: RunResults) -> Table:
     came = {name: str(stage.stage) for stage in results.first.stages for name in stage.class_names}
     rows = tuple(
         (name, came.get(name, NOTHING), *(_cell(value) for value in found))
-        for name, found in class_iou(results).items()
+        for name, found in curves.class_iou(results).items()
     )
     head = ("class", "came with stage", *_after(results))
     several = len(results.seeds) > 1
@@ -34,7 +28,7 @@ def task_table(results: RunResults) -> Table:
     """Return the mIoU of the classes of each stage after each stage."""
     rows = tuple(
         (str(task), *(_cell(value) for value in column))
-        for task, column in enumerate(accuracy_matrix(results).T, start=1)
+        for task, column in enumerate(curves.accuracy_matrix(results).T, start=1)
     )
     head = ("classes of stage", *_after(results))
     note = "Without background. Means over seeds."
@@ -51,10 +45,12 @@ def cost_table(results: RunResults) -> Table:
     first = next(s.inference for s in results.first.stages if s.inference is not None)
     columns = (
         stage_column(results.stages),
-        TableColumn("training steps", _counts(by_stage(results, _steps))),
-        _seconds("a training step", by_stage(results, _seconds_per_step)),
-        _seconds("a test scene in ONNX Runtime", by_stage(results, _seconds_per_scene)),
-        TableColumn("peak memory, MiB", _counts(by_stage(results, lambda s: s.peak_memory_mib))),
+        TableColumn("training steps", _counts(curves.by_stage(results, _steps))),
+        _seconds("a training step", curves.by_stage(results, _seconds_per_step)),
+        _seconds("a test scene in ONNX Runtime", curves.by_stage(results, _seconds_per_scene)),
+        TableColumn(
+            "peak memory, MiB", _counts(curves.by_stage(results, lambda s: s.peak_memory_mib))
+        ),
     )
     note = (
         "Steps are those of all devices, and a step's seconds their computing by their steps, "
@@ -73,13 +69,15 @@ def _cell(value: float) -> str:
     return percent(float(value)) if np.isfinite(value) else NOTHING
 
 
-def _counts(values: Floats) -> tuple[str, ...]:
-    return tuple(f"{v:,.0f}" if np.isfinite(v) else NOTHING for v in over_known(list(values)))
+def _counts(values: curves.Floats) -> tuple[str, ...]:
+    return tuple(
+        f"{v:,.0f}" if np.isfinite(v) else NOTHING for v in curves.over_known(list(values))
+    )
 
 
-def _seconds(head: str, values: Floats) -> TableColumn:
+def _seconds(head: str, values: curves.Floats) -> TableColumn:
     """Return a column with one unit, that of the largest value; milliseconds below a second."""
-    mean = over_known(list(values))
+    mean = curves.over_known(list(values))
     known = mean[np.isfinite(mean)]
     largest = float(known.max()) if known.size else 0.0
     scale, unit = (0.001, "ms") if largest < 1 else second_scale(largest)

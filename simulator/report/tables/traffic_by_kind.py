@@ -10,14 +10,7 @@ from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.seed_metrics import DeviceMetrics, StageMetrics
 from fleetledger.simulator.report.curves import Floats, by_stage
 from fleetledger.simulator.report.numbers import count, show
-from fleetledger.simulator.report.tables.table import (
-    Table,
-    TableColumn,
-    counts,
-    from_columns,
-    quantities,
-    stage_column,
-)
+from fleetledger.simulator.report.tables import table
 
 WEIGHTS = "weights"
 _ORDER = ("images", "logits", WEIGHTS)
@@ -32,21 +25,21 @@ def has_kinds(results: RunResults) -> bool:
     return len(kinds) > 1 and WEIGHTS in kinds
 
 
-def kind_table(results: RunResults) -> Table:
+def kind_table(results: RunResults) -> table.Table:
     """Return the bytes of each stage by kind and direction, and what weights alone come to."""
     both = by_stage(results, lambda stage: _total(stage.sent) + _total(stage.received))
     alone = by_stage(results, _weights_alone)
-    columns = [stage_column(results.stages)]
+    columns = [table.stage_column(results.stages)]
     for kind in _kinds(results):
         for name, take in (("up", _sent), ("down", _received)):
             values = by_stage(results, _of_kind(take, kind))
             if values.any():
-                columns.append(quantities(f"{kind} {name}", values, "bytes"))
+                columns.append(table.quantities(f"{kind} {name}", values, "bytes"))
     columns += [
-        quantities("all", both, "bytes"),
-        quantities("weights alone", alone, "bytes"),
-        TableColumn("all beside weights alone", _times(both, alone)),
-        counts("images shared", by_stage(results, lambda stage: stage.shared_images)),
+        table.quantities("all", both, "bytes"),
+        table.quantities("weights alone", alone, "bytes"),
+        table.TableColumn("all beside weights alone", _times(both, alone)),
+        table.counts("images shared", by_stage(results, lambda stage: stage.shared_images)),
     ]
     note = (
         "Of the whole fleet. Up: payloads that were accepted. Down: files that orders named, each "
@@ -54,7 +47,7 @@ def kind_table(results: RunResults) -> Table:
         "An answer counts as the kind that its phase has, so weights hold what travels with them, "
         "such as logits. Means over seeds."
     )
-    return from_columns("Bytes by kind", columns, note)
+    return table.from_columns("Bytes by kind", columns, note)
 
 
 def has_shared(results: RunResults) -> bool:
@@ -62,7 +55,7 @@ def has_shared(results: RunResults) -> bool:
     return any(device.shared_images for device in results.first.devices)
 
 
-def shared_table(results: RunResults) -> Table:
+def shared_table(results: RunResults) -> table.Table:
     """Return who shared how many images with the whole fleet, in the first seed."""
     devices = results.first.devices
     rows = [_shared_row(device) for device in devices if device.shared_images]
@@ -74,7 +67,7 @@ def shared_table(results: RunResults) -> Table:
         "Images that left devices, without labels, for every device of the fleet to distil on: "
         "their owners allow it (devices.policy.publish_images). First seed."
     )
-    return Table("Images that devices shared", head, tuple(rows), note)
+    return table.Table("Images that devices shared", head, tuple(rows), note)
 
 
 def _shared_row(device: DeviceMetrics) -> tuple[str, ...]:
