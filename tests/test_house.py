@@ -44,7 +44,7 @@ CEILINGS: dict[str, Room] = {
     "learning": Room(16550, 8.0, 9.6, 25, 207),
     "methods": Room(15650, 11.8, 15.3, 33, 129),
     "schemas": Room(8750, 7.8, 10.8, 15, 100),
-    "simulator": Room(30450, 12.0, 14.4, 57, 476),
+    "simulator": Room(30500, 12.0, 14.4, 57, 476),
     "transport": Room(6900, 8.6, 10.1, 7, 89),
 }
 

@@ -107,7 +107,9 @@ class HeldOut:
             self._shared.mkdir(parents=True, exist_ok=True)
             picture = self._test.picture(index)
             assert isinstance(picture, Image.Image), "rollouts are refused with other samples"
-            self._fleet.seen_by(device, picture).save(path, compress_level=_FAST)
+            new = path.with_suffix(f".new{PICTURE}")
+            self._fleet.seen_by(device, picture).save(new, compress_level=_FAST)
+            new.replace(path)  # a program that ends meanwhile leaves no half of a picture
         return path
 
 

@@ -195,10 +195,10 @@ def asked_of_programs(scenario: Scenario) -> dict[str, object]:
 
 def agents_of(scenario: Scenario) -> Literal["full", "light", "timed"]:
     """Return what a fleet in one process runs of a device; `timed` are light ones that act."""
-    asked = asked_of_time(scenario)
-    if scenario.engine.agents == "auto":
-        return "full" if asked or asked_of_programs(scenario) else "light"
-    return "timed" if scenario.engine.agents == "light" and asked else scenario.engine.agents
+    agents = scenario.engine.agents
+    if agents == "full" or (agents == "auto" and asked_of_programs(scenario)):
+        return "full"
+    return "timed" if asked_of_time(scenario) else "light"
 
 
 def _beside_light(scenario: Scenario) -> dict[str, object]:

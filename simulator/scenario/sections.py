@@ -264,8 +264,8 @@ class EngineSettings(Strict):
     """What `inprocess` runs of a device. `full`: its agent. `light`: its agent's rules without its
     program: the same entries, sums and models, many times faster. Where a scenario asks for
     latency, stragglers, reports, detection or a rollout, they act by themselves, by all rules;
-    elsewhere they are told to count and to train. `auto`: `light` where they are told, else
-    `full`."""
+    elsewhere they are told to count and to train. `auto`: `light`, unless something asks for the
+    programs."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks run, and where `inprocess` [computes and solves
     statistics](simulator.md#statistics-on-a-gpu); `auto` takes a GPU where there is one."""

@@ -79,6 +79,6 @@ def test_agents_are_light_unless_somebody_wants_whole_ones() -> None:
     ],
 )
 def test_light_agents_act_in_time_where_something_asks_for_it(text: str) -> None:
-    for agents, runs in (("auto", "full"), ("light", "timed")):
+    for agents in ("auto", "light"):
         toml = f'title = "x"\n[engine]\nagents = "{agents}"\n{text}\n'
-        assert agents_of(parse_scenario("s", toml, Path())) == runs
+        assert agents_of(parse_scenario("s", toml, Path())) == "timed"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -76,14 +76,15 @@ Made = TypeVar("Made", bound=inputs.PartComputed | inputs.TrainingFinished)
 class FleetFiles(BlobFolder):
     """Every file of the fleet once; payloads are in memory until their message is written."""
 
-    def __init__(self, folder: Path, read: Callable[[Digest], bytes]) -> None:
-        """`read` gives what the coordinator offers."""
+    def __init__(
+        self, folder: Path, read: Callable[[Digest], bytes], held: Iterable[Digest] = ()
+    ) -> None:
+        """`read` gives what the coordinator offers; by `held` devices remember already."""
         super().__init__(folder, durable=False)
         self._read = read
         self._payloads: dict[Digest, list[bytes]] = {}
-        self._held: Counter[Digest] = Counter()
-        """Devices of this process that remember by a file; of two that have the same data it may
-        be the same."""
+        self._held = Counter(held)
+        """Devices that remember by a file; of two that have the same data it may be the same."""
         self._let_go: list[Digest] = []
 
     def bring(self, offer: Offer) -> None:
@@ -95,7 +96,7 @@ class FleetFiles(BlobFolder):
         """Note by which file a device remembers from here on."""
         if memory is not None:
             self._held[memory] += 1
-        if former is not None and former in self._held:
+        if former is not None:
             self._held[former] -= 1
             self._let_go.append(former)
 

@@ -44,7 +44,8 @@ class TimedFleet(Fleet):
         scenario = self._prepared.scenario
         self.world = TimedWorld.made(self._seed, scenario.engine.latency_ms / 1000, time_ns)
         self.coordinator = TimedCoordinator(self.world, home, boot)
-        files = FleetFiles(self._folder / "files", self.coordinator.blobs.get)
+        memories = MemoryFile(self._folder / "agents" / "memories.db")
+        files = FleetFiles(self._folder / "files", self.coordinator.blobs.get, memories.held())
         self._context = TimedContext(
             world=self.world,
             coordinator=self.coordinator,
@@ -58,7 +59,7 @@ class TimedFleet(Fleet):
             seed=self._seed,
             era=self._era,
             rollout=self._rollout_gear(),
-            memories=MemoryFile(self._folder / "agents" / "memories.db"),
+            memories=memories,
             to_proxy=self._to_proxy,
         )
         self.coordinator.before_commit = self._context.remember

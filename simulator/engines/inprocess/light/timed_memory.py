@@ -132,6 +132,11 @@ class MemoryFile:
             records, attached, MemorySlots(kept.slots), frozenset(kept.files), kept.boots
         )
 
+    def held(self) -> list[Digest]:
+        """Return the files by which devices remember, one for each of them."""
+        rows = self._db.execute("SELECT value FROM record WHERE field = 'memory'").fetchall()
+        return [Digest(value) for (value,) in rows]
+
     def write(self, memories: Mapping[DeviceId, DeviceMemory]) -> None:
         """Write what has changed in what some devices remember, all or nothing."""
         changes = [memory.changes(name) for name, memory in memories.items()]
