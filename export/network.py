@@ -20,12 +20,16 @@ import numpy.typing as npt
 
 from fleetledger.export.builder import GraphBuilder, float_value
 from fleetledger.export.errors import ModelFileError
+from fleetledger.export.golden import build_dense_golden, build_golden
 from fleetledger.export.graph import BATCH
+from fleetledger.export.head import Head, RowsHead
 from fleetledger.export.onnx_layers import GraphValue, OnnxLayers
+from fleetledger.export.segmentation import export_segmentation
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
 from fleetledger.learning.networks.network import Network
-from fleetledger.schemas.models import FEATURES, AnyPreprocessing
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.schemas.models import FEATURES, AnyPreprocessing, of_pictures
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -35,24 +39,32 @@ _NORM_EPSILON = 1e-12
 
 @dataclass(frozen=True)
 class NetworkFiles:
-    """What a model is made of: the trunk's ONNX file and the head's rows (C, M), float32."""
+    """Parts of a model: the trunk's ONNX file and the head."""
 
     trunk: bytes
-    head: npt.NDArray[np.float32]
+    head: Head
+    golden: bytes
+    """Golden batch of models with that trunk."""
 
 
 def export_network(
-    network: Network, arrays: Arrays, preprocessing: AnyPreprocessing, base: Arrays | None = None
+    network: Network | SegmentationNetwork,
+    arrays: Arrays,
+    preprocessing: AnyPreprocessing,
+    base: Arrays | None = None,
 ) -> NetworkFiles:
     """Return trunk and head of a network in use: dropout off, normalised by running statistics.
 
     `base` holds the tensors that are not trained. The trunk's one input is what `preprocessing`
-    makes, its output is named `features` (N, M). Raises `ModelFileError` where tensors are missing
-    or misshapen, or the layout is not NCHW.
+    makes, its output is named `features`, (N, M) or (N, M, h, w). Raises `ModelFileError` where
+    tensors are missing or misshapen, or the layout is not NCHW.
     """
+    if isinstance(network, SegmentationNetwork):
+        dense = export_segmentation(network, arrays, of_pictures(preprocessing))
+        return NetworkFiles(dense.trunk, dense.head, build_dense_golden(preprocessing))
     _check(network, arrays, preprocessing)
     trunk = _trunk(network, {**(base or {}), **arrays}, preprocessing)
-    return NetworkFiles(trunk, head_rows(arrays))
+    return NetworkFiles(trunk, RowsHead(head_rows(arrays)), build_golden(trunk, preprocessing))
 
 
 def export_body(

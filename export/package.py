@@ -10,8 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fleetledger.export.errors import ModelFileError, ParityError
-from fleetledger.export.golden import Golden, frozen_features, read_golden, write_golden_scores
-from fleetledger.export.graph import output_width
+from fleetledger.export.golden import (
+    Golden,
+    frozen_features,
+    read_dense_golden,
+    read_golden,
+    write_golden_scores,
+)
+from fleetledger.export.graph import output_shape
 from fleetledger.export.head import DEFAULT_LOGIT_SCALE, Head, RowsHead, head_scores
 from fleetledger.export.parity import (
     DEFAULT_TOLERANCE,
@@ -21,6 +27,7 @@ from fleetledger.export.parity import (
 )
 from fleetledger.export.rules import STANDARD_DOMAINS, check
 from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.segmentation import DenseHead
 from fleetledger.export.variants.feature_distance import VariantFeatures
 from fleetledger.export.variants.gate import (
     NO_VARIANTS,
@@ -31,7 +38,17 @@ from fleetledger.export.variants.gate import (
 )
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.file_reference import FileReference
-from fleetledger.schemas.models import Answers, AnyPreprocessing, Manifest, Parity
+from fleetledger.schemas.models import (
+    BACKGROUND,
+    FEATURES,
+    SCORES,
+    SMALL_SCORES,
+    Answers,
+    AnyPreprocessing,
+    Manifest,
+    Parity,
+    of_pictures,
+)
 from fleetledger.schemas.values import ClassName, Digest
 
 DEFAULT_DEVICE_TOLERANCE = 0.05
@@ -165,25 +182,36 @@ def pack_model(
     """Return the exported model; equal arguments give equal bytes on the same runtime.
 
     Parity is measured on the golden batch, through the frozen model, and on `extra_features`
-    (N, M) where given. Raises `ModelFileError` if head, names and frozen model do not fit together
-    and `ParityError` if the pair strays from the coordinator's prediction.
+    (N, M) where given. Before a dense head the frozen model is the trunk, and the first class name
+    the background's. Raises `ModelFileError` if head, names and frozen model do not fit together
+    or a score of a pixel is NaN or infinite, and `ParityError` if the pair strays from the
+    coordinator's prediction.
     """
-    width = _check_fit(lineage, facts, head)
-    golden = read_golden(lineage.golden)
+    _check_fit(lineage, facts, head)
+    dense = isinstance(head, DenseHead)
+    golden = _dense_golden(lineage) if dense else read_golden(lineage.golden)
     file = head.file(facts.logit_scale)
-    features = _features(lineage, golden)
-    scores = head_scores(file, golden.features)
+    trunk, name = LoadedModel(lineage.frozen), lineage.preprocessing.input_name
+    features = frozen_features(trunk, name, golden.inputs)
+    # A dense batch has no features of its own: a picture alone gives what it gave among others.
+    kept, again = golden.features, features
+    if dense:
+        kept, again = features, frozen_features(trunk, name, golden.inputs[:1])
+    scores = _golden_scores(file, head, kept)
     limits = rules.for_scores(scores)
-    require_golden(head_scores(file, features), scores, limits.device_tolerance)
+    found = _golden_scores(file, head, again)
+    require_golden(found, scores[: len(found)], limits.device_tolerance)
     if extra_features is not None:
         features = np.concatenate([features, extra_features])
     parity = measure_parity(file, head, features)
     require_parity(parity, limits.parity_tolerance)
     if isinstance(head, RowsHead) and head.novelty is not None:
         require_novelty(file, head.novelty, features)
-    written = write_golden_scores(scores)
+    written = write_golden_scores(scores, SMALL_SCORES if dense else SCORES)
     judged = _judged(lineage, golden, HeadToJudge(file, facts.class_names, limits.device_tolerance))
-    packed = PackedHead(file, written, width, parity, limits.device_tolerance, "sample", judged)
+    answers: Answers = "pixels" if dense else "sample"
+    width, tolerance = head.shape[1], limits.device_tolerance
+    packed = PackedHead(file, written, width, parity, tolerance, answers, judged)
     return described(lineage, facts, packed)
 
 
@@ -221,21 +249,46 @@ def _judged(lineage: Lineage, golden: Golden, head: HeadToJudge) -> JudgedVarian
     return judge(variants.files, variants.features, head, golden)
 
 
-def _check_fit(lineage: Lineage, facts: ModelFacts, head: Head) -> int:
-    """Return the number of features; raise `ModelFileError` if the head takes others."""
-    width = output_width(check(lineage.frozen, lineage.domains))
-    expected = (len(facts.class_names), width)
-    if head.shape != expected:
+def _check_fit(lineage: Lineage, facts: ModelFacts, head: Head) -> None:
+    """Raise `ModelFileError` where head, names and frozen model are not of one model."""
+    names, small = facts.class_names, head.small if isinstance(head, DenseHead) else ()
+    if small and (names[:1] != (BACKGROUND,) or len(set(names)) != len(names)):
         raise ModelFileError(
-            f"weights: shape {head.shape} for {count_of(expected[0], 'class name')} and {width} "
-            f"features of the frozen model; give {expected}"
+            f"class_names: {list(names)}; give each row its own name, {BACKGROUND!r} to the first"
         )
-    return width
+    if len(head.shape) != 2 or head.shape[0] != len(names):
+        raise ModelFileError(
+            f"weights: shape {head.shape} for {count_of(len(names), 'class name')}; give a row of "
+            "features for each"
+        )
+    made, wanted = output_shape(check(lineage.frozen, lineage.domains)), (head.shape[1], *small)
+    if made != wanted:
+        raise ModelFileError(
+            f"frozen: puts out features of shape {made} for a sample, and the head takes "
+            f"{wanted}; export both from one network"
+        )
 
 
-def _features(lineage: Lineage, golden: Golden) -> npt.NDArray[np.float32]:
-    name = lineage.preprocessing.input_name
-    return frozen_features(LoadedModel(lineage.frozen), name, golden.inputs)
+def _dense_golden(lineage: Lineage) -> Golden:
+    inputs = read_dense_golden(lineage.golden, of_pictures(lineage.preprocessing))
+    return Golden(inputs, np.empty((0, 0), np.float32))
+
+
+def _golden_scores(
+    file: bytes, head: Head, features: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """Return the scores of samples, or the small ones of pictures, of which each is run alone.
+
+    ONNX Runtime makes the large ones too, which are many times as many.
+    """
+    if not isinstance(head, DenseHead):
+        return head_scores(file, features)
+    model = LoadedModel(file)
+    pictures = [model.run({FEATURES: each[np.newaxis]}, [SMALL_SCORES]) for each in features]
+    scores = np.concatenate([picture[SMALL_SCORES] for picture in pictures])
+    if not np.isfinite(scores).all():
+        raise ModelFileError("head: NaN or infinite scores; the weights are too large for float32")
+    return scores
 
 
 def require_golden(

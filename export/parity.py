@@ -30,8 +30,11 @@ NOVELTY_TOLERANCE = 1e-2
 def measure_parity(file: bytes, head: Head, features: Floats) -> Parity:
     """Compare the scores of a head's file with those that the head expects, in float64.
 
-    `features` are (N, M), N at least 1.
+    `features` are (N, M), of a dense head (N, M, h, w), N at least 1. The samples of the parity of
+    a dense head are pixels.
     """
+    if isinstance(head, DenseHead):
+        return _measure_pixels(file, head, features)
     scores = head_scores(file, features)
     expected = head.expected(features)
     same = scores.argmax(axis=1) == expected.argmax(axis=1)
@@ -43,11 +46,8 @@ def measure_parity(file: bytes, head: Head, features: Floats) -> Parity:
     )
 
 
-def measure_dense_parity(file: bytes, head: DenseHead, features: Floats) -> Parity:
-    """Compare small scores and scores of a head's file with its formula, in float64.
-
-    `features` are (N, M, h, w), N at least 1. The parity's samples are pixels.
-    """
+def _measure_pixels(file: bytes, head: DenseHead, features: Floats) -> Parity:
+    """Compare small scores and scores, a picture at a time."""
     model = LoadedModel(file)
     pictures = [_of_picture(model, head, picture[np.newaxis]) for picture in features]
     pixels = len(pictures) * head.size[0] * head.size[1]

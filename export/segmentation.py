@@ -54,7 +54,7 @@ class DenseHead:
         """Numbers of rows and of features, (C, M)."""
         return self.weight.shape
 
-    def file(self) -> bytes:
+    def file(self, _logit_scale: float = 1.0) -> bytes:
         """Return `head.onnx`; equal heads give equal bytes."""
         rows, width = self.weight.shape
         graph = GraphBuilder()
@@ -85,7 +85,7 @@ class DenseHead:
 
 @dataclass(frozen=True, eq=False)
 class SegmentationFiles:
-    """What a dense model is made of: the trunk's ONNX file and the head."""
+    """Parts of a dense model: the trunk's ONNX file and the head."""
 
     trunk: bytes
     head: DenseHead

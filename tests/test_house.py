@@ -38,13 +38,13 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(49400, 10.0, 12.5, 53, 788),
+    "coordinator": Room(49400, 10.0, 12.5, 53, 787),
     "device_agent": Room(21600, 10.7, 13.3, 21, 300),
-    "export": Room(7150, 9.9, 12.6, 6, 105),
+    "export": Room(7100, 9.9, 12.5, 6, 105),
     "learning": Room(16550, 8.0, 9.6, 25, 207),
     "methods": Room(15650, 11.8, 15.3, 33, 129),
     "schemas": Room(8750, 7.8, 10.8, 15, 100),
-    "simulator": Room(30500, 12.0, 14.4, 57, 476),
+    "simulator": Room(30450, 12.0, 14.4, 57, 476),
     "transport": Room(6900, 8.6, 10.1, 7, 89),
 }
 

@@ -26,14 +26,10 @@ from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.models.kinds import not_made
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from fleetledger.export.backbone import import_backbone
-from fleetledger.export.dense_package import pack_dense
 from fleetledger.export.errors import ModelFileError
-from fleetledger.export.golden import build_golden
-from fleetledger.export.head import RowsHead
 from fleetledger.export.network import export_body, export_network
 from fleetledger.export.network_head import NETWORK_RULES, NetworkHead
-from fleetledger.export.package import ExportedModel, Lineage, ModelFacts, pack_model
-from fleetledger.export.segmentation import export_segmentation
+from fleetledger.export.package import DEFAULT_RULES, ExportedModel, Lineage, pack_model
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.networks.network import AnyNetwork
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
@@ -42,7 +38,7 @@ from fleetledger.methods.registry import training_coordinator
 from fleetledger.methods.training import CountedUpdate, RoundConfig, Summing
 from fleetledger.methods.training_sides import AnyTrainingAssignment
 from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.models import BACKGROUND, Preprocessing, of_pictures
+from fleetledger.schemas.models import BACKGROUND, Preprocessing
 from fleetledger.schemas.values import ClassName, Digest
 
 
@@ -231,31 +227,19 @@ def pack_network(request: work.ExportHead, lineage: NetworkImported, blobs: Blob
     assignment = side.read_assignment(lineage.settings)
     facts = facts_of(request, assignment.logit_scale)
     network, arrays, _ = side.network_of(assignment, blobs.get(request.solved.head))
-    if isinstance(network, SegmentationNetwork):
-        return _pack_pixels(facts, network, arrays, lineage, blobs)
     preprocessing, base = lineage.preprocessing, base_of(lineage, network, blobs)
     if lineage.backbone is not None:
+        assert not isinstance(network, SegmentationNetwork)  # it sees whole pictures
         frozen = blobs.get(lineage.backbone.frozen.digest)
         shared = Lineage(frozen, blobs.get(lineage.golden.digest), preprocessing)
         head = NetworkHead(network, arrays, lineage.backbone.feature_width, base)
         return pack_model(shared, facts, head, NETWORK_RULES)
     files = export_network(network, arrays, preprocessing, base)
-    own = Lineage(files.trunk, build_golden(files.trunk, preprocessing), preprocessing)
-    return pack_model(own, facts, RowsHead(files.head))
-
-
-def _pack_pixels(
-    facts: ModelFacts,
-    network: SegmentationNetwork,
-    arrays: Arrays,
-    lineage: NetworkImported,
-    blobs: Blobs,
-) -> ExportedModel:
-    """Return a network that gives every pixel a class as files: trunk and dense head."""
-    files = export_segmentation(network, arrays, of_pictures(lineage.preprocessing))
-    shared = Lineage(files.trunk, blobs.get(lineage.golden.digest), lineage.preprocessing)
-    named = replace(facts, class_names=(ClassName(BACKGROUND), *facts.class_names))
-    return pack_dense(shared, named, files.head)
+    own, rules = Lineage(files.trunk, files.golden, preprocessing), DEFAULT_RULES
+    if lineage.segments:
+        facts = replace(facts, class_names=(ClassName(BACKGROUND), *facts.class_names))
+        rules = NETWORK_RULES
+    return pack_model(own, facts, files.head, rules)
 
 
 def base_of(lineage: NetworkImported, network: AnyNetwork, blobs: Blobs) -> Arrays:

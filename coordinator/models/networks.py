@@ -16,7 +16,7 @@ from fleetledger.coordinator.models.first_files import (
     extras_of,
     first_weights,
 )
-from fleetledger.coordinator.models.pixel_networks import check_pixels, dense_golden
+from fleetledger.coordinator.models.pixel_networks import check_pixels
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.settings import (
     CoordinatorSettings,
@@ -30,13 +30,14 @@ from fleetledger.coordinator.topics.lineages.entries import (
     Successor,
 )
 from fleetledger.export.frozen import plain_frozen
-from fleetledger.export.golden import build_golden
+from fleetledger.export.golden import frozen_features, read_dense_golden
 from fleetledger.export.judging import judged_backbone, judged_golden
 from fleetledger.export.judging_messages import BackboneRequest
 from fleetledger.export.model_file import read_model_file
 from fleetledger.export.network import export_network
 from fleetledger.export.network_head import NetworkHead
 from fleetledger.export.preprocessing_file import load_preprocessing, remarks_on_units
+from fleetledger.export.runtime import LoadedModel
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.methods.network_weights import Arrays
@@ -193,11 +194,14 @@ def _golden(
     A network that cannot be exported is refused now, and not after a stage.
     """
     if isinstance(network, SegmentationNetwork):
-        return dense_golden(network, first, of_pictures(preprocessing))
+        files = export_network(network, first, preprocessing)
+        # Weights whose features are no numbers are refused now, too.
+        inputs = read_dense_golden(files.golden, of_pictures(preprocessing))
+        frozen_features(LoadedModel(files.trunk), preprocessing.input_name, inputs[:1])
+        return files.golden
     arrays = network.initial(0, _PROBE)
     if frozen is None:
-        trunk = export_network(network, arrays, preprocessing, base).trunk
-        return build_golden(trunk, preprocessing)
+        return export_network(network, arrays, preprocessing, base).golden
     NetworkHead(network, arrays, frozen.feature_width, base).file(1.0)
     return frozen.golden
 

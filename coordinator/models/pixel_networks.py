@@ -6,12 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fleetledger.coordinator.errors import NetworkSettingsError
-from fleetledger.export.golden import build_dense_golden, frozen_features, read_dense_golden
-from fleetledger.export.runtime import LoadedModel
-from fleetledger.export.segmentation import export_segmentation
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.methods.network_weights import Arrays
-from fleetledger.schemas.models import AnyPreprocessing, Preprocessing
+from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.pip_command import pip_install
 
 
@@ -38,21 +35,6 @@ def check_pixels(
         raise NetworkSettingsError(
             f"preprocessing.layout: {preprocessing.layout!r}, and networks take 'NCHW'"
         )
-
-
-def dense_golden(
-    network: SegmentationNetwork, arrays: Arrays, preprocessing: Preprocessing
-) -> bytes:
-    """Return the golden batch of a network's models.
-
-    A network that cannot be exported, or that begins with weights whose features are no numbers,
-    is refused now, and not after a stage: raises `ModelFileError`.
-    """
-    trunk = LoadedModel(export_segmentation(network, arrays, preprocessing).trunk)
-    golden = build_dense_golden(preprocessing)
-    inputs = read_dense_golden(golden, preprocessing)
-    frozen_features(trunk, preprocessing.input_name, inputs[:1])
-    return golden
 
 
 def with_trunk(network: object, arrays: Arrays, file: Path) -> Arrays:

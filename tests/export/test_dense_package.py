@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from fleetledger.export import dense_package, parity
-from fleetledger.export.dense_package import pack_dense
+from fleetledger.export import package, parity
 from fleetledger.export.errors import ModelFileError, ParityError
 from fleetledger.export.golden import build_dense_golden, read_dense_golden
-from fleetledger.export.package import ExportedModel, Lineage, ModelFacts
-from fleetledger.export.parity import measure_dense_parity, require_parity
+from fleetledger.export.network_head import NETWORK_RULES
+from fleetledger.export.package import ExportedModel, Lineage, ModelFacts, pack_model
+from fleetledger.export.parity import measure_parity, require_parity
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.export.segmentation import DenseHead, SegmentationFiles, export_segmentation
 from fleetledger.learning.networks.segmentation.registry import build_segmentation
@@ -52,7 +52,7 @@ def lineage(trunk: bytes) -> Lineage:
 
 
 def packed(made: SegmentationFiles, facts: ModelFacts = FACTS) -> ExportedModel:
-    return pack_dense(lineage(made.trunk), facts, made.head)
+    return pack_model(lineage(made.trunk), facts, made.head, NETWORK_RULES)
 
 
 def pictures(count: int) -> np.ndarray:
@@ -123,7 +123,7 @@ def test_parity_counts_pixels_and_is_that_of_the_whole_arrays() -> None:
     features = LoadedModel(made.trunk).run({"image": pictures(2)})[FEATURES]
     other = replace(made.head, weight=made.head.weight[::-1])
     for head in (made.head, other):
-        measured = measure_dense_parity(head.file(), made.head, features)
+        measured = measure_parity(head.file(), made.head, features)
         found = LoadedModel(head.file()).run({FEATURES: features})
         expected = made.head.expected(features)
         same = found[SCORES].argmax(axis=1) == expected.argmax(axis=1)
@@ -132,7 +132,7 @@ def test_parity_counts_pixels_and_is_that_of_the_whole_arrays() -> None:
         assert measured.samples == 2 * 36 * 44
         assert measured.agreement == pytest.approx(same.mean(), abs=1e-12)
         assert measured.max_absolute_difference == pytest.approx(largest, abs=1e-12)
-    assert measure_dense_parity(made.head.file(), made.head, features).agreement > 0.999
+    assert measure_parity(made.head.file(), made.head, features).agreement > 0.999
 
 
 def test_a_head_whose_file_strays_from_its_formula_does_not_leave() -> None:
@@ -140,7 +140,7 @@ def test_a_head_whose_file_strays_from_its_formula_does_not_leave() -> None:
     features = LoadedModel(made.trunk).run({"image": pictures(1)})[FEATURES]
     other = replace(made.head, bias=made.head.bias + np.float32(0.01))
     with pytest.raises(ParityError):
-        require_parity(measure_dense_parity(other.file(), made.head, features), 1e-3)
+        require_parity(measure_parity(other.file(), made.head, features), 1e-3)
 
 
 def test_a_resizing_that_strays_is_seen_though_the_small_scores_fit(
@@ -162,9 +162,9 @@ def test_tolerances_grow_with_the_largest_score() -> None:
 def test_a_trunk_that_gives_another_answer_alone_does_not_leave(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made, honest = files(), dense_package.frozen_features
+    made, honest = files(), package.frozen_features
     monkeypatch.setattr(
-        dense_package,
+        package,
         "frozen_features",
         lambda model, name, inputs: honest(model, name, inputs) * len(inputs),
     )
@@ -182,7 +182,7 @@ def test_a_background_alone_is_a_model() -> None:
 @pytest.mark.parametrize(
     ("names", "why"),
     [
-        (("background", "cat", "dog"), "4 rows for 3 class names"),
+        (("background", "cat", "dog"), "for 3 class names; give a row"),
         (("cat", "dog", "owl", "background"), "'background' to the first"),
         (("background", "cat", "cat", "owl"), "its own name"),
         (("background", "cat", "dog", "background"), "its own name"),
@@ -195,7 +195,7 @@ def test_names_that_are_not_those_of_the_rows_are_refused(names, why: str) -> No
 
 def test_a_trunk_of_another_network_is_refused() -> None:
     mixed = SegmentationFiles(files(SMALL_DEEPLAB).trunk, files().head)
-    with pytest.raises(ModelFileError, match=r"features of shape \(8, 5, 6\) for a picture"):
+    with pytest.raises(ModelFileError, match=r"features of shape \(8, 5, 6\) for a sample"):
         packed(mixed)
 
 

@@ -15,7 +15,7 @@ from fleetledger.export.golden import build_golden
 from fleetledger.export.head import head_scores
 from fleetledger.export.network import export_body, export_network
 from fleetledger.export.network_head import NetworkHead
-from fleetledger.export.package import Lineage, SolvedHead, export_model
+from fleetledger.export.package import Lineage, ModelFacts, pack_model
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.learning.networks.feature_adjustment import FeatureAdjustment, Shortcut
 from fleetledger.learning.networks.head import HeadKind
@@ -77,7 +77,7 @@ def test_the_pair_gives_the_scores_of_the_network(name: str, head: HeadKind) -> 
     images = np.random.default_rng(1).normal(size=(5, *COLOUR.shape)).astype(np.float32)
     files = export_network(network, arrays, COLOUR, base)
     features = LoadedModel(files.trunk).run({"image": images})[FEATURES]
-    scores = features @ files.head.T
+    scores = files.head.expected(features)
     expected = own_scores(network, {**base, **arrays}, images)
     assert np.abs(scores - expected).max() <= 1e-4 * max(1.0, np.abs(expected).max())
 
@@ -98,10 +98,10 @@ def test_the_body_alone_gives_the_features_that_a_linear_head_reads() -> None:
 def test_the_pair_is_packed_like_any_other_model() -> None:
     network = build_network("mlp", COLOUR.shape)
     files = export_network(network, used(network), COLOUR)
-    golden = build_golden(files.trunk, COLOUR)
     names = tuple(ClassName(name) for name in NAMES)
-    head = SolvedHead(1, "rounds", names, files.head, ledger_index=4, created_ns=5)
-    model = export_model(Lineage(files.trunk, golden, COLOUR), head)
+    assert files.golden == build_golden(files.trunk, COLOUR)
+    facts = ModelFacts(1, "rounds", names, ledger_index=4, created_ns=5)
+    model = pack_model(Lineage(files.trunk, files.golden, COLOUR), facts, files.head)
     assert model.manifest.feature_width == network.width + 1
     assert model.manifest.parity.agreement == 1
 

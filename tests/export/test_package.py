@@ -123,9 +123,9 @@ def test_a_golden_batch_of_another_frozen_model_is_refused_before_devices_do_so(
 
 
 def test_weights_that_fit_neither_names_nor_features_are_refused() -> None:
-    with pytest.raises(ModelFileError, match=r"\(2, 40\) for 3 class names and 40 .* \(3, 40\)"):
+    with pytest.raises(ModelFileError, match=r"\(2, 40\) for 3 class names; give a row"):
         export_model(lineage(), solved(weights=np.ones((2, WIDTH))))
-    with pytest.raises(ModelFileError, match=r"\(3, 41\)"):
+    with pytest.raises(ModelFileError, match=r"takes \(41,\)"):
         export_model(lineage(), solved(weights=np.ones((3, WIDTH + 1))))
 
 

@@ -14,13 +14,11 @@ import numpy.typing as npt
 
 from fleetledger.export.backbone import import_backbone
 from fleetledger.export.golden import build_golden
-from fleetledger.export.head import RowsHead
 from fleetledger.export.network import export_network
 from fleetledger.export.network_head import NETWORK_RULES, NetworkHead
 from fleetledger.export.package import ExportedModel, Lineage, ModelFacts, pack_model
 from fleetledger.learning.networks.network import Network
 from fleetledger.methods.training import LocalData
-from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.joint.checkpoints import Checkpoints, JointCheckpoint
@@ -187,10 +185,11 @@ def export_joint(
     preprocessing = prepared.preprocessing
     if not trains_on_features(prepared.scenario):
         files = export_network(network, arrays, preprocessing)
-        return pack_model(_lineage(files.trunk, preprocessing), facts, RowsHead(files.head))
+        return pack_model(Lineage(files.trunk, files.golden, preprocessing), facts, files.head)
     backbone = import_backbone(prepared.backbone, preprocessing)
     head = NetworkHead(network, arrays, backbone.feature_width)
-    lineage = _lineage(frozen_backbone(backbone), preprocessing)
+    frozen = frozen_backbone(backbone)
+    lineage = Lineage(frozen, build_golden(frozen, preprocessing), preprocessing)
     return pack_model(lineage, facts, head, NETWORK_RULES)
 
 
@@ -201,7 +200,3 @@ def write_model(folder: Path, model: ExportedModel) -> Digest:
         (folder / digest).write_bytes(data)
     (folder / "manifest.json").write_bytes(model.manifest.canonical_bytes())
     return model.manifest.digest
-
-
-def _lineage(frozen: bytes, preprocessing: AnyPreprocessing) -> Lineage:
-    return Lineage(frozen, build_golden(frozen, preprocessing), preprocessing)

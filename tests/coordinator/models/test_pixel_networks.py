@@ -237,7 +237,7 @@ def test_a_model_of_pixels_names_the_background_first_and_shares_its_golden_batc
 
 def test_weights_with_other_rows_than_the_models_classes_are_refused(file: Path) -> None:
     made = prepare_network(file.parent, file)
-    with pytest.raises(ModelFileError, match="2 rows for 3 class names"):
+    with pytest.raises(ModelFileError, match=r"\(2, 48\) for 3 class names"):
         packed(file.parent, made, encode_weights(SMALL.initial(3, NAMES[:1]), NAMES[:1]))
 
 

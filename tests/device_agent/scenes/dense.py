@@ -7,10 +7,10 @@ import numpy as np
 from PIL import Image
 
 from fleetledger.export.builder import GraphBuilder, float_value
-from fleetledger.export.dense_package import pack_dense
 from fleetledger.export.golden import build_dense_golden
 from fleetledger.export.graph import BATCH
-from fleetledger.export.package import ExportedModel, Lineage, ModelFacts
+from fleetledger.export.network_head import NETWORK_RULES
+from fleetledger.export.package import ExportedModel, Lineage, ModelFacts, pack_model
 from fleetledger.export.segmentation import DenseHead
 from fleetledger.schemas.models import BACKGROUND, FEATURES, Preprocessing
 from fleetledger.schemas.values import ClassName
@@ -55,8 +55,11 @@ def exported(
 ) -> ExportedModel:
     lineage = Lineage(trunk(spec), build_dense_golden(spec), spec)
     class_names = (ClassName(BACKGROUND), *map(ClassName, names))
-    return pack_dense(
-        lineage, ModelFacts(version, "fbl", class_names, 5, 6, 1.0), head(names, spec)
+    return pack_model(
+        lineage,
+        ModelFacts(version, "fbl", class_names, 5, 6, 1.0),
+        head(names, spec),
+        NETWORK_RULES,
     )
 
 

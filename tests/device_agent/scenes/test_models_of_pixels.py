@@ -19,9 +19,9 @@ from fleetledger.device_agent.installer import Installer
 from fleetledger.device_agent.self_test import self_test
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder
-from fleetledger.export.dense_package import pack_dense
 from fleetledger.export.golden import build_dense_golden
-from fleetledger.export.package import ExportedModel, Lineage, ModelFacts
+from fleetledger.export.network_head import NETWORK_RULES
+from fleetledger.export.package import ExportedModel, Lineage, ModelFacts, pack_model
 from fleetledger.export.segmentation import export_segmentation
 from fleetledger.learning.networks.segmentation.registry import build_segmentation
 from fleetledger.learning.numerics.preprocessing import preprocess
@@ -88,7 +88,7 @@ def a_network(seed: int = 0) -> ExportedModel:
     )
     lineage = Lineage(made.trunk, build_dense_golden(dense.COLOUR), dense.COLOUR)
     names = (ClassName(BACKGROUND), *map(ClassName, NAMES))
-    return pack_dense(lineage, ModelFacts(1, "fbl", names, 5, 6, 1.0), made.head)
+    return pack_model(lineage, ModelFacts(1, "fbl", names, 5, 6, 1.0), made.head, NETWORK_RULES)
 
 
 def test_altered_weights_fail_the_self_test(blobs: BlobFolder) -> None:

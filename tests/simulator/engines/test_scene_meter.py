@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from fleetledger.export.dense_package import pack_dense
 from fleetledger.export.golden import build_dense_golden
-from fleetledger.export.package import Lineage, ModelFacts
+from fleetledger.export.network_head import NETWORK_RULES
+from fleetledger.export.package import Lineage, ModelFacts, pack_model
 from fleetledger.export.segmentation import export_segmentation
 from fleetledger.learning.networks.conversion import to_tensors
 from fleetledger.learning.networks.segmentation.registry import build_segmentation
@@ -34,7 +34,7 @@ def test_the_measure_is_the_miou_of_the_exported_pair(tmp_path: Path):
     files = export_segmentation(network, arrays, SEEN_AS)
     lineage = Lineage(files.trunk, build_dense_golden(SEEN_AS), SEEN_AS)
     facts = ModelFacts(1, "fbl", (ClassName(BACKGROUND), *names), 1, 0)
-    model = pack_dense(lineage, facts, files.head)
+    model = pack_model(lineage, facts, files.head, NETWORK_RULES)
     for digest, data in model.files.items():
         (tmp_path / digest).write_bytes(data)
     (tmp_path / "manifest.json").write_bytes(model.manifest.canonical_bytes())

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fleetledger.export.dense_package import pack_dense
 from fleetledger.export.golden import build_dense_golden
-from fleetledger.export.package import Lineage, ModelFacts
+from fleetledger.export.network_head import NETWORK_RULES
+from fleetledger.export.package import Lineage, ModelFacts, pack_model
 from fleetledger.export.segmentation import export_segmentation
 from fleetledger.learning.networks.head import BIAS
 from fleetledger.learning.networks.segmentation.registry import build_segmentation
@@ -67,7 +67,8 @@ def export_scenes(folder: Path, names: tuple[ClassName, ...], version: int = 1) 
     files = export_segmentation(network, arrays, SEEN_AS)
     lineage = Lineage(files.trunk, build_dense_golden(SEEN_AS), SEEN_AS)
     rows = (ClassName(BACKGROUND), *names)
-    model = pack_dense(lineage, ModelFacts(version, "fbl", rows, version, 0), files.head)
+    facts = ModelFacts(version, "fbl", rows, version, 0)
+    model = pack_model(lineage, facts, files.head, NETWORK_RULES)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "manifest.json").write_bytes(model.manifest.canonical_bytes())
     for digest, data in model.files.items():
