@@ -16,7 +16,12 @@ from tests.end_to_end.process_fleet import put_digits
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
 
 pytest.importorskip("sklearn.datasets")
-pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.timeout(1200)]
+pytestmark = [
+    *(pytest.mark.torch, pytest.mark.broker, pytest.mark.timeout(1200)),
+    # By day programs train by rounds in simulator/engines/mqtt/test_rounds.py, and one is killed in
+    # them in test_dcid_over_a_broker.py.
+    pytest.mark.nightly,
+]
 
 FIRST, SECOND = tuple("01234"), tuple("56789")
 KILLED = "dev-b"

@@ -130,6 +130,7 @@ def test_the_heads_formula_is_that_of_its_file() -> None:
 
 @pytest.mark.slow
 @pytest.mark.torch
+@pytest.mark.nightly  # a small one of the same layers by day, in test_the_pair_gives...
 def test_deeplab_on_resnet101_gives_torchs_scores() -> None:
     network = build_segmentation("deeplabv3_resnet101", COLOUR.shape)
     arrays, images = used(network), pictures(1)

@@ -48,9 +48,20 @@ def test_the_exporter_of_torchscript(end: str, batch: str, tmp_path: Path) -> No
     require_equal(exported(tmp_path / "m.onnx", end, dynamo=False, **axes), tmp_path)
 
 
-@pytest.mark.parametrize("end", ["scores", "softmax", "log-softmax"])
-@pytest.mark.parametrize("batch", ["fixed", "free"])
+@pytest.mark.parametrize(
+    ("end", "batch"),
+    [
+        ("scores", "fixed"),
+        ("softmax", "free"),
+        ("log-softmax", "fixed"),
+        *(
+            pytest.param(end, batch, marks=pytest.mark.nightly)
+            for end, batch in [("scores", "free"), ("softmax", "fixed"), ("log-softmax", "free")]
+        ),
+    ],
+)
 def test_the_exporter_of_today(end: str, batch: str, tmp_path: Path) -> None:
+    """Every end and every batch once by day, their combinations by night."""
     pytest.importorskip("onnxscript", reason="torch's exporter of today needs it")
     import torch
 
