@@ -25,7 +25,8 @@ METHOD_FILES = {
     "settings.py",
 }
 MOST_LINES = 600
-MEDIAN_LINES = 100
+MEDIAN_LINES = 105
+"""A file that one neighbour alone used is part of that neighbour, which lengthens the median."""
 MOST_LINES_OF_A_FUNCTION = 60
 
 Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

@@ -38,7 +38,7 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(49400, 10.0, 12.5, 53, 787),
+    "coordinator": Room(48900, 9.1, 11.9, 50, 787),
     "device_agent": Room(21600, 10.7, 13.3, 21, 300),
     "export": Room(7100, 9.9, 12.5, 6, 105),
     "learning": Room(16550, 8.0, 9.6, 25, 207),

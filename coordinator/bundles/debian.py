@@ -18,13 +18,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.bundles.targets import TARGETS, TargetName
 from fleetledger.coordinator.errors import BundleError
-from fleetledger.schemas.bundle_installer import (
-    REQUIREMENTS,
-    BundleManifest,
-    InstallerError,
-    trim,
-    unpack,
-)
+from fleetledger.schemas import bundle_installer
 from fleetledger.schemas.systemd_units import PROGRAM, ServiceUnit, UnitKind
 
 _PREFIX = PROGRAM.parent.parent
@@ -64,8 +58,8 @@ def make_debian(bundle: Path, keys: dict[str, bytes], out: Path) -> Path:
         wheels, root = Path(scratch) / "bundle", Path(scratch) / "root"
         wheels.mkdir()
         try:
-            manifest = unpack(bundle, keys, wheels)
-        except InstallerError as error:
+            manifest = bundle_installer.unpack(bundle, keys, wheels)
+        except bundle_installer.InstallerError as error:
             raise BundleError(str(error)) from error
         _environment(root, wheels, manifest)
         for path, text in _files():
@@ -77,7 +71,7 @@ def make_debian(bundle: Path, keys: dict[str, bytes], out: Path) -> Path:
     return package
 
 
-def _environment(root: Path, wheels: Path, manifest: BundleManifest) -> None:
+def _environment(root: Path, wheels: Path, manifest: bundle_installer.BundleManifest) -> None:
     """Unpack the wheels into a virtual environment that needs nothing but the system's Python."""
     place = root / _PREFIX.relative_to("/")
     packages = place / "lib" / f"python{manifest.python}" / "site-packages"
@@ -87,10 +81,10 @@ def _environment(root: Path, wheels: Path, manifest: BundleManifest) -> None:
         *(sys.executable, "-m", "pip", "--isolated", "install", "--quiet", "--no-deps"),
         *("--no-index", "--no-cache-dir", "--no-compile", "--disable-pip-version-check"),
         *("--require-hashes", "--only-binary", ":all:", "--find-links", str(wheels / "wheels")),
-        *("-r", str(wheels / REQUIREMENTS), "--target", str(packages)),
+        *("-r", str(wheels / bundle_installer.REQUIREMENTS), "--target", str(packages)),
         *("--implementation", "cp", "--python-version", manifest.python, *platforms),
     )
-    trim(packages)
+    bundle_installer.trim(packages)
     shutil.rmtree(packages / "bin", ignore_errors=True)  # they name the Python of this machine
     (place / "bin").mkdir()
     python = f"python{manifest.python}"
@@ -107,7 +101,7 @@ def _files() -> Iterator[tuple[str, str]]:
     yield _USERS, _SYSUSERS
 
 
-def _control(root: Path, manifest: BundleManifest) -> None:
+def _control(root: Path, manifest: bundle_installer.BundleManifest) -> None:
     major, minor = manifest.python.split(".")
     later = f"{major}.{int(minor) + 1}"
     size = sum(path.lstat().st_size for path in root.rglob("*") if not path.is_dir()) // 1024
@@ -128,7 +122,7 @@ def _control(root: Path, manifest: BundleManifest) -> None:
     _write(root, "/DEBIAN/postinst", _AFTER.format(users=_USERS), mode=0o755)
 
 
-def _architecture(manifest: BundleManifest) -> str:
+def _architecture(manifest: bundle_installer.BundleManifest) -> str:
     return TARGETS[TargetName(manifest.target)].debian
 
 

@@ -2,47 +2,195 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
 import typer
+from rich.live import Live
 
 from fleetledger.coordinator import completion
 from fleetledger.coordinator import settings as settings_module
 from fleetledger.coordinator.cli.broker_config import broker_config
-from fleetledger.coordinator.cli.common import class_names, command, confirm, done, say, show_action
-from fleetledger.coordinator.cli.keys import enrol, revoke, settle
+from fleetledger.coordinator.cli.common import (
+    Tagged,
+    class_names,
+    command,
+    confirm,
+    done,
+    for_each,
+    say,
+    show_action,
+)
 from fleetledger.coordinator.cli.provision import provision
-from fleetledger.coordinator.cli.status import status
 from fleetledger.coordinator.cli.trust import FirstRoot
 from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import QuestionError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.provisioning.broker_access import open_access
+from fleetledger.coordinator.live.file import read_live
+from fleetledger.coordinator.program.tokens import invite
+from fleetledger.coordinator.provisioning.broker_access import close_access, open_access
 from fleetledger.coordinator.proxy import settings as proxy_settings
+from fleetledger.coordinator.reports.answers import (
+    FleetNow,
+)
+from fleetledger.coordinator.reports.fleet import fleet_now, narrowed
+from fleetledger.coordinator.reports.needs import at_home
 from fleetledger.coordinator.reports.reports import RoundsReport, StagesReport
 from fleetledger.coordinator.reports.stages import all_stages
 from fleetledger.coordinator.settings import (
+    FILE_NAME,
     CoordinatorBrokerSettings,
     CoordinatorSettings,
     SecuritySettings,
+    load,
 )
 from fleetledger.coordinator.topics.clock.commands import CorrectClock
-from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice, SettleTwins
+from fleetledger.coordinator.topics.devices.views import chosen_in
+from fleetledger.coordinator.topics.keys.commands import RevokeKey
 from fleetledger.coordinator.topics.proxy import views as proxy_views
 from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.rounds.commands import ResumeRounds
 from fleetledger.coordinator.topics.stages import views as stage_views
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
-from fleetledger.schemas.command_output import AsJson, show
+from fleetledger.schemas import command_output
+from fleetledger.schemas.command_output import ActionReport, AsJson, show
+from fleetledger.schemas.console import console_for_people
+from fleetledger.schemas.count_words import count_of
+from fleetledger.schemas.exit_codes import ExitCode
 from fleetledger.schemas.log_lines import LogFormat, LogLevel
 from fleetledger.schemas.log_options import FormatOption, LevelOption
 from fleetledger.schemas.shown_commands import PROGRAM
-from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.schemas.tables import drawn
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
 from fleetledger.transport.mqtt_settings import read_host
+
+Watch = Annotated[
+    float | None,
+    typer.Option(
+        "--watch",
+        metavar="SECONDS",
+        min=0.2,
+        help="Draw it again every so many seconds, until interrupted.",
+    ),
+]
+
+
+def status(
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only this device; may be given several times.", autocompletion=completion.devices
+        ),
+    ] = None,
+    tag: Tagged = None,
+    home: Home = HOME,
+    watch: Watch = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what needs a person, who is there, which model runs where and how well.
+
+    Exits with 3 where no coordinator runs, and with 4 where something needs a person now.
+    """
+    choice = DeviceChoice.read(device, tag)
+    if watch is None or as_json:
+        fleet = _read(home, choice)
+        show(fleet, as_json=as_json)
+        if not fleet.coordinator.running:
+            raise typer.Exit(ExitCode.NOT_RUNNING)
+        if any(need.urgency == "now" for need in fleet.needs):
+            raise typer.Exit(ExitCode.NEEDS_A_PERSON)
+        return
+    with Live(drawn(_read(home, choice), console_for_people().width), auto_refresh=False) as screen:
+        while True:
+            try:
+                time.sleep(watch)
+                screen.update(drawn(_read(home, choice), screen.console.width), refresh=True)
+            except KeyboardInterrupt:
+                return
+
+
+def _read(home: Path, choice: DeviceChoice) -> FleetNow:
+    settings = load(home) if (home / FILE_NAME).is_file() else None
+    named = str(settings.fleet) if settings else ""
+    told = {
+        "learning": settings is None or settings.learning,
+        "trial": settings is not None and settings.trial,
+    }
+    with ledger_of(home) as ledger:
+        fleet = fleet_now(ledger, read_live(home), time.time_ns(), named)
+        here = tuple(at_home(need, home) for need in fleet.needs)
+        fleet = fleet.model_copy(update={**told, "needs": here})
+        return fleet if choice.is_open else narrowed(fleet, chosen_in(ledger, choice))
+
+
+Device = Annotated[
+    str,
+    typer.Argument(help="Id of the device: its MQTT user name.", autocompletion=completion.devices),
+]
+
+
+def enrol(
+    device: Device,
+    hours: Annotated[
+        float, typer.Option(help="How long the token may be used.", min=0.01, max=8760)
+    ] = 24.0,
+    home: Home = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Print a token with which a device enrols a key of its own, once; admit it where needed."""
+    invited = invite(home, DeviceId(device), hours)
+    said = (
+        *open_access(home),
+        f"Give this line to the owner of {device}, and to nobody else; it works once, within "
+        f"{count_of(hours, 'hour')}.",
+        "On the device: `fleetledger agent enrol` (it asks for the line), then start the agent.",
+    )
+    report = ActionReport(said=said, entries=invited.entries, secret=invited.token.text)
+    command_output.show_action(report, partial(say, as_json=True), as_json=as_json)
+
+
+def revoke(
+    device: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Ids of devices: their MQTT user names.", autocompletion=completion.devices
+        ),
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why; it stays in the ledger.")] = "none was given",
+    tag: Tagged = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
+    home: Home = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Shut devices out, such as stolen ones, also at the broker, until they are enrolled anew."""
+
+    def revoking(one: DeviceId) -> RevokeKey:
+        return RevokeKey(device=one, reason=reason)
+
+    chosen = DeviceChoice.read(device, tag)
+    report = for_each(home, chosen, revoking, what="Shut out", yes=yes, then=close_access)
+    show_action(report, as_json=as_json)
+
+
+def settle(
+    device: Device,
+    installation: Annotated[
+        str, typer.Option(help="The one that goes on, as `coordinator status` names it.")
+    ],
+    home: Home = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Say which of two installations under one name goes on; the other one is shut out."""
+    body = SettleTwins(device=DeviceId(device), installation=BootId(installation))
+    command(home, body, as_json=as_json)
+
 
 ProxyHome = Annotated[
     Path,

@@ -8,14 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from fleetledger.coordinator import completion
-from fleetledger.coordinator.cli.common import (
-    Tagged,
-    Yes,
-    command,
-    confirm_push,
-    for_each,
-    show_action,
-)
+from fleetledger.coordinator.cli import common
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.reader import ledger_of
@@ -37,7 +30,7 @@ app = typer.Typer(no_args_is_help=True, help="Devices: list them, tag them, pin 
 
 
 @app.command("list")
-def list_devices(tag: Tagged = None, home: Home = HOME, as_json: AsJson = False) -> None:
+def list_devices(tag: common.Tagged = None, home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every device with its tags, and the model that it runs or is pinned to."""
     choice = DeviceChoice.read(None, tag)
     with ledger_of(home) as ledger:
@@ -89,7 +82,7 @@ def retire(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     retract: Annotated[
         bool, typer.Option("--retract", help="Take what they gave out of the sum, too.")
     ] = False,
-    tagged: Tagged = None,
+    tagged: common.Tagged = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
     home: Home = HOME,
     as_json: AsJson = False,
@@ -100,8 +93,8 @@ def retire(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         return RetireDevice(device=one, reason=reason, retracts=retract)
 
     chosen = DeviceChoice.read(device, tagged)
-    report = for_each(home, chosen, retiring, what="Retire", yes=yes, then=close_access)
-    show_action(report, as_json=as_json)
+    report = common.for_each(home, chosen, retiring, what="Retire", yes=yes, then=close_access)
+    common.show_action(report, as_json=as_json)
 
 
 @app.command()
@@ -123,7 +116,7 @@ def replaced(
 ) -> None:
     """Say what becomes of what earlier installations of a device gave."""
     body = SettleEarlier(device=DeviceId(device), kept=earlier == "keep")
-    command(home, body, as_json=as_json)
+    common.command(home, body, as_json=as_json)
 
 
 @app.command()
@@ -136,7 +129,7 @@ def tag(
             autocompletion=completion.devices_and_tags,
         ),
     ],
-    tagged: Tagged = None,
+    tagged: common.Tagged = None,
     home: Home = HOME,
     as_json: AsJson = False,
 ) -> None:
@@ -144,7 +137,7 @@ def tag(
     names, put, removed = _sorted_out(words)
     choice = DeviceChoice.read(names, tagged)
     body = TagDevices(devices=choice.devices, tags=choice.tags, put=put, removed=removed)
-    command(home, body, as_json=as_json)
+    common.command(home, body, as_json=as_json)
 
 
 @app.command()
@@ -158,8 +151,8 @@ def pin(
         ),
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="End it: no VERSION is given.")] = False,
-    tagged: Tagged = None,
-    yes: Yes = False,
+    tagged: common.Tagged = None,
+    yes: common.Yes = False,
     home: Home = HOME,
     as_json: AsJson = False,
 ) -> None:
@@ -171,8 +164,8 @@ def pin(
     body = PinDevices(devices=choice.devices, tags=choice.tags, version=version)
     reaches: tuple[str, ...] = ()
     if version is not None:
-        reaches = confirm_push(home, body, version, yes=yes, as_json=as_json)
-    command(home, body, as_json=as_json, reaches=reaches)
+        reaches = common.confirm_push(home, body, version, yes=yes, as_json=as_json)
+    common.command(home, body, as_json=as_json, reaches=reaches)
 
 
 def _sorted_out(

@@ -21,14 +21,8 @@ from fleetledger.coordinator.reports.reports import ReplayedResult, ReplayReport
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.contributions.commands import CountIn, RetractContributions
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
+from fleetledger.schemas import command_report
 from fleetledger.schemas.command_output import AsJson, stop
-from fleetledger.schemas.command_report import (
-    OutputForm,
-    as_tsv,
-    output_form,
-    tsv_columns,
-    write_plain,
-)
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.exit_codes import ExitCode
 from fleetledger.schemas.message import explain
@@ -72,24 +66,26 @@ def replay(
         except CommandError as error:
             stop(str(error), ExitCode.USAGE)
         remaking = Remaking(home, ledger, KeepingStore(blobs_location(home)))
-        form = output_form(as_json=as_json)
+        form = command_report.output_form(as_json=as_json)
         report = _told((remaking.outcome(recipe) for recipe in made), form)
     if form == "json":
-        write_plain(report, form)
+        command_report.write_plain(report, form)
     if "differs" in report.counts or (not every and "cannot be made again" in report.counts):
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _told(outcomes: Iterable[RemadeOutcome], form: OutputForm) -> ReplayReport:
+def _told(outcomes: Iterable[RemadeOutcome], form: command_report.OutputForm) -> ReplayReport:
     """Return what was made again; print each at once, because the next may take long."""
     done: list[ReplayedResult] = []
     if form == "tsv":
-        typer.echo("\t".join(tsv_columns(ReplayReport)))
+        typer.echo("\t".join(command_report.tsv_columns(ReplayReport)))
     for outcome in outcomes:
         line = ReplayedResult(**dataclasses.asdict(outcome))
         done.append(line)
         if form == "tsv":
-            typer.echo(as_tsv(ReplayReport(made=(line,), counts={}), head=False), nl=False)
+            typer.echo(
+                command_report.as_tsv(ReplayReport(made=(line,), counts={}), head=False), nl=False
+            )
         elif form == "table":
             typer.echo(f"{line.index}\t{line.what}\t{line.state}\t{line.detail}")
     counts = Counter(line.state for line in done)

@@ -32,14 +32,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import VerificationReport
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.program.home_verification import VerifiedHome, verify_home
-from fleetledger.coordinator.reports import explorer
-from fleetledger.coordinator.reports.reports import (
-    AuditReport,
-    EntriesReport,
-    EntryReport,
-    ShownEntry,
-    VerifyReport,
-)
+from fleetledger.coordinator.reports import explorer, reports
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
@@ -112,7 +105,7 @@ def show(
                 ExitCode.USAGE,
             )
         entry = ledger.entry(index)
-    command_output.show(EntryReport.whole(entry), as_json=as_json)
+    command_output.show(reports.EntryReport.whole(entry), as_json=as_json)
 
 
 @app.command()
@@ -130,7 +123,7 @@ def verify(
     """Check all entries, checkpoints, blobs and kept states; name the first that is wrong."""
     with _opened(home) as ledger:
         report = _verified(home, ledger.size, jobs or os.cpu_count() or 1, resume=resume)
-    command_output.show(VerifyReport.of(report), as_json=as_json)
+    command_output.show(reports.VerifyReport.of(report), as_json=as_json)
     if not report.ok:
         stop(f"does not fit: {report}", ExitCode.FAILED)
 
@@ -200,16 +193,16 @@ def audit(
     command_output.show(report, as_json=as_json)
 
 
-def _audited(exported: str, fleet: FleetId, key: VerifyKey) -> AuditReport:
+def _audited(exported: str, fleet: FleetId, key: VerifyKey) -> reports.AuditReport:
     found: Audited | Proven
     if "://" in exported or Path(exported).is_dir():
         found = audited = auditing.audit(exported, fleet, (key,))
         kinds, entry = audited.kinds, None
     else:
         found = proven = entry_proofs.check(entry_proofs.read(Path(exported)), fleet, (key,))
-        kinds, entry = {}, ShownEntry.of(proven.entry)
+        kinds, entry = {}, reports.ShownEntry.of(proven.entry)
     signed = found.checkpoint
-    return AuditReport(
+    return reports.AuditReport(
         fleet=str(signed.fleet),
         size=signed.size,
         root=str(signed.root),
@@ -258,13 +251,13 @@ def _existing(home: Path) -> Path:
     return path
 
 
-def _told_of(whose: Collection[str] | None, entries: Iterable[Entry]) -> EntriesReport:
+def _told_of(whose: Collection[str] | None, entries: Iterable[Entry]) -> reports.EntriesReport:
     kept = (entry for entry in entries if whose is None or entry.device in whose)
-    return EntriesReport(entries=tuple(map(ShownEntry.of, kept)))
+    return reports.EntriesReport(entries=tuple(map(reports.ShownEntry.of, kept)))
 
 
 def _print_entries(
-    report: EntriesReport, form: OutputForm, *, follow: bool, head: bool = True
+    report: reports.EntriesReport, form: OutputForm, *, follow: bool, head: bool = True
 ) -> None:
     if form == "table":
         command_output.draw(report)

@@ -9,15 +9,7 @@ from typing import Annotated
 import typer
 
 from fleetledger.coordinator import completion
-from fleetledger.coordinator.cli.common import (
-    Tagged,
-    Yes,
-    command,
-    confirm,
-    confirm_push,
-    done,
-    say,
-)
+from fleetledger.coordinator.cli import common
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
@@ -33,13 +25,8 @@ from fleetledger.coordinator.topics.lineages.commands import (
     ImportNetwork,
     MakeVariants,
 )
+from fleetledger.coordinator.topics.models import commands as model_commands
 from fleetledger.coordinator.topics.models import queries as model_queries
-from fleetledger.coordinator.topics.models.commands import (
-    GoBack,
-    HoldModels,
-    ImportModel,
-    PushModel,
-)
 from fleetledger.coordinator.topics.models.entries import ImportedFiles
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds.commands import AdaptModel
@@ -93,16 +80,16 @@ def push(
             help="Only this device; may be given several times.", autocompletion=completion.devices
         ),
     ] = None,
-    tag: Tagged = None,
-    yes: Yes = False,
+    tag: common.Tagged = None,
+    yes: common.Yes = False,
     home: Home = HOME,
     as_json: AsJson = False,
 ) -> None:
     """Make a version the desired one, on all devices or on some."""
     chosen = DeviceChoice.read(device, tag)
-    body = PushModel(version=version, devices=chosen.devices, tags=chosen.tags)
-    reaches = confirm_push(home, body, version, yes=yes, as_json=as_json)
-    command(home, body, as_json=as_json, reaches=reaches)
+    body = model_commands.PushModel(version=version, devices=chosen.devices, tags=chosen.tags)
+    reaches = common.confirm_push(home, body, version, yes=yes, as_json=as_json)
+    common.command(home, body, as_json=as_json, reaches=reaches)
 
 
 @app.command()
@@ -113,7 +100,7 @@ def sign(
     as_json: AsJson = False,
 ) -> None:
     """Release a version that waits for it, by a key that is not in the coordinator's home."""
-    command(home, signed_version(home, version, key, time.time_ns()), as_json=as_json)
+    common.command(home, signed_version(home, version, key, time.time_ns()), as_json=as_json)
 
 
 @app.command()
@@ -125,7 +112,7 @@ def hold(
     as_json: AsJson = False,
 ) -> None:
     """Keep newly solved models from going out by themselves."""
-    command(home, HoldModels(held=not release), as_json=as_json)
+    common.command(home, model_commands.HoldModels(held=not release), as_json=as_json)
 
 
 @app.command()
@@ -140,7 +127,7 @@ def rollback(
     canaries: Annotated[
         bool, typer.Option("--canaries", help="Take devices with a version of their own along.")
     ] = False,
-    yes: Yes = False,
+    yes: common.Yes = False,
     home: Home = HOME,
     as_json: AsJson = False,
 ) -> None:
@@ -149,11 +136,13 @@ def rollback(
         step = model_queries.going_back(ledger, to)
         reaches = preview_back(ledger, to, canaries=canaries, unsigned=waits_for_key(home))
     for line in reaches:
-        say(line, as_json=as_json)
+        common.say(line, as_json=as_json)
     if to is None:
-        confirm("Go back?", yes=yes, way_out=f"say --to {step.to.version}, or --yes")
-    body = GoBack(to=step.to.version, leaving=step.leaving.version, canaries=canaries)
-    command(home, body, as_json=as_json, reaches=reaches)
+        common.confirm("Go back?", yes=yes, way_out=f"say --to {step.to.version}, or --yes")
+    body = model_commands.GoBack(
+        to=step.to.version, leaving=step.leaving.version, canaries=canaries
+    )
+    common.command(home, body, as_json=as_json, reaches=reaches)
 
 
 @app.command("export")
@@ -180,7 +169,7 @@ def export_version(
     if bundle is not None:
         wrote.append(joined.sign(out, bundle))
         lines.append(f"wrote {wrote[-1]}, to be verified with {bundle.stem}.pub")
-    done(*lines, as_json=as_json, wrote=wrote)
+    common.done(*lines, as_json=as_json, wrote=wrote)
 
 
 @app.command("export-backbone")
@@ -219,10 +208,10 @@ def export_backbone(  # noqa: PLR0913, PLR0917 - each is one option of the comma
     then = "" if import_now else f"; next: {following}"
     said = (*exported.facts(), f"wrote {place} and {described}{then}")
     if not import_now:
-        done(*said, as_json=as_json, wrote=[place, described])
+        common.done(*said, as_json=as_json, wrote=[place, described])
         return
     for line in said:
-        say(line, as_json=as_json)
+        common.say(line, as_json=as_json)
     import_backbone(place, described, home=home, as_json=as_json)
 
 
@@ -281,8 +270,8 @@ def import_model(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     )
     model = own_models.prepare_own_model(home, given)
     for line in own_models.describe_import(model):
-        say(line, as_json=as_json)
-    command(home, ImportModel(model=model), as_json=as_json)
+        common.say(line, as_json=as_json)
+    common.command(home, model_commands.ImportModel(model=model), as_json=as_json)
     _wait_until_packed(home, model)
 
 
@@ -312,7 +301,7 @@ def adapt(
     as_json: AsJson = False,
 ) -> None:
     """Train a light adapter on top of the newest solved model; it is kept if shown to be better."""
-    command(home, AdaptModel(version=version), as_json=as_json)
+    common.command(home, AdaptModel(version=version), as_json=as_json)
 
 
 @app.command("import-backbone")
@@ -341,8 +330,8 @@ def import_backbone(  # noqa: PLR0913, PLR0917 - each is one option of the comma
     choice = FeatureChoice(tuple(layer or ()), mirror)
     backbone = prepare_backbone(home, file, preprocessing, choice, pool=pool)
     for remark in backbone.remarks:
-        say(f"note: {remark}", as_json=as_json)
-    command(home, ImportBackbone(backbone=backbone), as_json=as_json)
+        common.say(f"note: {remark}", as_json=as_json)
+    common.command(home, ImportBackbone(backbone=backbone), as_json=as_json)
 
 
 @app.command("import-network")
@@ -392,8 +381,8 @@ def import_network(  # noqa: PLR0913, PLR0917 - each is one option of the comman
         home, preprocessing, backbone, pool=pool, weights_file=weights, first=first
     )
     for remark in network.remarks:
-        say(f"note: {remark}", as_json=as_json)
-    command(home, ImportNetwork(network=network), as_json=as_json)
+        common.say(f"note: {remark}", as_json=as_json)
+    common.command(home, ImportNetwork(network=network), as_json=as_json)
 
 
 @app.command()
@@ -422,14 +411,14 @@ def variants(
     if only is not None and calibration is None:
         raise CommandError("only: what is made needs images; give --calibration FOLDER too")
     if none:
-        command(home, MakeVariants(made=making.no_variants(home)), as_json=as_json)
+        common.command(home, MakeVariants(made=making.no_variants(home)), as_json=as_json)
         return
     if calibration is None:
         for line in making.shown(home):
-            say(line)
+            common.say(line)
         return
     wanted = VARIANT_NAMES if only is None else (only,)
     prepared = making.prepare_variants(home, calibration, wanted)
     for line in prepared.told():
-        say(line, as_json=as_json)
-    command(home, MakeVariants(made=prepared.made), as_json=as_json)
+        common.say(line, as_json=as_json)
+    common.command(home, MakeVariants(made=prepared.made), as_json=as_json)

@@ -20,19 +20,8 @@ from fleetledger.coordinator.reports.reports import RootReport
 from fleetledger.coordinator.settings import CoordinatorSettings, load
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.releases.commands import PublishRoot
+from fleetledger.coordinator.trust import root_drafts
 from fleetledger.coordinator.trust.key_files import read_or_make
-from fleetledger.coordinator.trust.root_drafts import (
-    DAY_NS,
-    Changes,
-    described,
-    first_root,
-    next_root,
-    read_root,
-    root_file,
-    sign_with,
-    without_key,
-    write_root,
-)
 from fleetledger.schemas import command_output
 from fleetledger.schemas.command_output import ActionReport, AsJson
 from fleetledger.schemas.keys import KeyName, VerifyKey, read_verify_key
@@ -93,7 +82,7 @@ class FirstRoot:
             )
         roots = _root_keys(settings, self.keys, self.publics)
         file = self.release_key or home / settings.release.key
-        changes = Changes(
+        changes = root_drafts.Changes(
             root_keys=roots,
             threshold=self.threshold or len(roots) // 2 + 1,
             release_keys=(read_or_make(file, _name(settings, "release")).verify_key,),
@@ -101,7 +90,9 @@ class FirstRoot:
             expires_ns=_expires(self.expire_days),
         )
         version = 1 if former is None else former.document.version + 1
-        root = sign_with(first_root(settings.fleet, changes, version), self.keys)
+        root = root_drafts.sign_with(
+            root_drafts.first_root(settings.fleet, changes, version), self.keys
+        )
         made = _finish(home, root, None, anew=self.anew)
         update = {"wrote": tuple(map(str, (*self.keys, file, *made.wrote)))}
         if settings.release.expire_days is None:
@@ -142,10 +133,10 @@ def show(
 ) -> None:
     """Show a root's keys, the newest releases, and what waits for one."""
     former = published(home)
-    root = former if file is None else read_root(file)
+    root = former if file is None else root_drafts.read_root(file)
     found = RootReport(published=file is None and root is not None)
     if root is not None:
-        found = found.model_copy(update=described(root, _former_of(root, former)))
+        found = found.model_copy(update=root_drafts.described(root, _former_of(root, former)))
     if found.published:
         found = found.model_copy(update=_released(home))
     command_output.show(found, as_json=as_json)
@@ -179,7 +170,7 @@ def rotate(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     release = None
     if release_key is not None:
         release = (read_or_make(release_key, _name(settings, "release")).verify_key,)
-    changes = Changes(
+    changes = root_drafts.Changes(
         root_keys=roots,
         threshold=threshold or (None if roots is None else len(roots) // 2 + 1),
         release_keys=release,
@@ -188,8 +179,10 @@ def rotate(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         else None,
         expires_ns=_expires(expire_days),
     )
-    root = next_root(former.document, changes)
-    made = _finish(home, sign_with(root, [*(sign_with_key or []), *files]), former.document)
+    root = root_drafts.next_root(former.document, changes)
+    made = _finish(
+        home, root_drafts.sign_with(root, [*(sign_with_key or []), *files]), former.document
+    )
     show_action(made, as_json=as_json)
 
 
@@ -202,8 +195,8 @@ def revoke(
 ) -> None:
     """Make the next root without a key: what it signed counts no more."""
     former = _must_be_published(home)
-    root = next_root(former.document, without_key(former.document, key))
-    made = _finish(home, sign_with(root, sign_with_key or []), former.document)
+    root = root_drafts.next_root(former.document, root_drafts.without_key(former.document, key))
+    made = _finish(home, root_drafts.sign_with(root, sign_with_key or []), former.document)
     show_action(made, as_json=as_json)
 
 
@@ -216,8 +209,8 @@ def sign(
     as_json: AsJson = False,
 ) -> None:
     """Sign a root document in its file, where a root key is; needs no coordinator."""
-    root = sign_with(read_root(file), key)
-    write_root(file, root)
+    root = root_drafts.sign_with(root_drafts.read_root(file), key)
+    root_drafts.write_root(file, root)
     by = ", ".join(item.key for item in root.signatures)
     said = f"signed by {by}; next: `fleetledger trust publish {file}`"
     done(said, as_json=as_json, wrote=[file])
@@ -230,12 +223,12 @@ def publish(file: RootFile, anew: Anew = False, home: Home = HOME, as_json: AsJs
 
 
 def _published(file: Path, home: Path, *, anew: bool) -> ActionReport:
-    root = read_root(file)
+    root = root_drafts.read_root(file)
     if root.document.fleet != load(home).fleet:
         raise TrustError(f"{file}: is of the fleet {str(root.document.fleet)!r}")
     body = PublishRoot(root=root, anew=anew)
     answer = carried_out(home, body)
-    place = write_root(root_file(home, root), root)
+    place = root_drafts.write_root(root_drafts.root_file(home, root), root)
     further = (
         "for devices that have none yet: `fleetledger agent init --device NAME --fleet NAME --root "
         f"{place}`"
@@ -273,7 +266,7 @@ def _finish(
     home: Path, root: SignedRoot, former: RootDocument | None, *, anew: bool = False
 ) -> ActionReport:
     """Publish a root that is complete; say what a draft lacks."""
-    place = write_root(root_file(home, root), root)
+    place = root_drafts.write_root(root_drafts.root_file(home, root), root)
     missing = root.missing(former)
     if missing:
         said = (
@@ -301,4 +294,4 @@ def _name(settings: CoordinatorSettings, role: str) -> KeyName:
 
 
 def _expires(days: float | None) -> int | None:
-    return None if days is None else time.time_ns() + round(days * DAY_NS)
+    return None if days is None else time.time_ns() + round(days * root_drafts.DAY_NS)

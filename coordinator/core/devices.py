@@ -9,17 +9,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import Literal
 
+from fleetledger.coordinator.core import requests
 from fleetledger.coordinator.core.assignments import action_for, assignment_for, round_assignment
 from fleetledger.coordinator.core.decision import Decision, ask, record_for, together
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.kind import Notification
 from fleetledger.coordinator.core.live import NOTHING_PENDING, Beat, Live
-from fleetledger.coordinator.core.requests import (
-    AnnounceCoordinator,
-    Request,
-    SendToDevice,
-    TakeBack,
-)
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.state import KINDS, State
 from fleetledger.coordinator.topics.contributions.refusals import (
@@ -240,7 +235,7 @@ class Devices:
         """Tell a device what is wrong with its message, not more often than it may be refused."""
         if not self._live.device(device).may_refuse(now_ns, self._rules.intake.refusals_per_minute):
             return Decision()
-        return ask(SendToDevice(device, "ctl", Problem(about="message", text=text[:500])))
+        return ask(requests.SendToDevice(device, "ctl", Problem(about="message", text=text[:500])))
 
     def refuse(self, device: DeviceId, text: str, now_ns: int) -> Decision:
         """Tell a device that something in its name was not believed, now and then.
@@ -249,7 +244,7 @@ class Devices:
         """
         if not self._live.device(device).may_tell_forgery(now_ns):
             return Decision()
-        return ask(SendToDevice(device, "ctl", Problem(about="message", text=text[:500])))
+        return ask(requests.SendToDevice(device, "ctl", Problem(about="message", text=text[:500])))
 
     def doubts(self, device: DeviceId, text: str) -> Decision:
         """Record that an admitted device has seen another history of the ledger."""
@@ -342,8 +337,8 @@ class Devices:
                 self._live.device(device).boot = None
                 told = Problem(about="identity", text=not_admitted(self._state, device))
                 return ask(
-                    SendToDevice(device, "ctl", told),
-                    *(TakeBack(device, leaf) for leaf in ("assignment", "desired")),
+                    requests.SendToDevice(device, "ctl", told),
+                    *(requests.TakeBack(device, leaf) for leaf in ("assignment", "desired")),
                 )
             case "revocation":
                 self._live.device(device).boot = None  # it is away, whatever it says
@@ -426,7 +421,7 @@ class Devices:
             live.here(boot, self._state.size)
         if live.boot != boot or not heartbeat.welcomed:
             # Its birth or our answer was lost; our own birth makes it begin again.
-            return ask(AnnounceCoordinator(self._state.size))
+            return ask(requests.AnnounceCoordinator(self._state.size))
         repeated = Decision()
         if _older(heartbeat.assignment_action, action_for(self._state, device)):
             repeated += self._assignment(device)
@@ -481,14 +476,14 @@ class Devices:
 
     def _welcomes(
         self, device: DeviceId, boot: BootId, installation: BootId | None = None
-    ) -> list[Request]:
+    ) -> list[requests.Request]:
         held = self._own_parts(device, installation)
         next_part = _next_part(self._state, device)
         pages = [held[i : i + MAX_HELD_PARTS] for i in range(0, len(held), MAX_HELD_PARTS)] or [[]]
         # First what was retracted, so that a device does not compute it again as something lost.
-        told: list[Request] = [*retraction_notices(self._state, device)]
+        told: list[requests.Request] = [*retraction_notices(self._state, device)]
         return told + [
-            SendToDevice(
+            requests.SendToDevice(
                 device,
                 "ctl",
                 Welcome(
@@ -519,8 +514,8 @@ def _next_part(state: State, device: DeviceId) -> int:
     return max(state.contributions.of(device).next_part, max(answers, default=-1) + 1)
 
 
-def _told(device: DeviceId, assignment: Assignment) -> SendToDevice:
-    return SendToDevice(device, "assignment", assignment, retain=True)
+def _told(device: DeviceId, assignment: Assignment) -> requests.SendToDevice:
+    return requests.SendToDevice(device, "assignment", assignment, retain=True)
 
 
 def _older(known: int | None, current: int) -> bool:

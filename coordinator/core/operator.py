@@ -12,20 +12,10 @@ from fleetledger.coordinator.topics.classes import rules as classes
 from fleetledger.coordinator.topics.classes.commands import ClassCommand
 from fleetledger.coordinator.topics.clock.commands import ClockCommand
 from fleetledger.coordinator.topics.clock.rules import Correcting
-from fleetledger.coordinator.topics.contributions.commands import (
-    ContributionCommand,
-    CountIn,
-    RetractContributions,
-    SettleEarlier,
-)
+from fleetledger.coordinator.topics.contributions import commands as contribution_commands
 from fleetledger.coordinator.topics.contributions.retraction import Retracting, count_in
 from fleetledger.coordinator.topics.contributions.rules import Intake
-from fleetledger.coordinator.topics.devices.commands import (
-    AdmitDevice,
-    DeviceCommand,
-    RetireDevice,
-    SettleTwins,
-)
+from fleetledger.coordinator.topics.devices import commands as device_commands
 from fleetledger.coordinator.topics.devices.rules import admit, retire, tag
 from fleetledger.coordinator.topics.devices.twins import Twins
 from fleetledger.coordinator.topics.keys.commands import KeyCommand
@@ -71,7 +61,7 @@ class Operator:
             )
         if isinstance(command, ClockCommand):
             return self.correcting.correct(now_ns)
-        if isinstance(command, DeviceCommand):
+        if isinstance(command, device_commands.DeviceCommand):
             return self._of_devices(command)
         if isinstance(command, KeyCommand):
             return self.enrolling.carry_out(command)
@@ -81,7 +71,7 @@ class Operator:
             return classes.carry_out(self.state, command)
         if isinstance(command, StageCommand):
             return self.stages.carry_out(command)
-        if isinstance(command, ContributionCommand):
+        if isinstance(command, contribution_commands.ContributionCommand):
             return self._of_contributions(command)
         if isinstance(command, ModelCommand):
             decision, text = self.models.carry_out(command)
@@ -95,23 +85,25 @@ class Operator:
             return self.adapting.carry_out(command)
         return resume(self.state)
 
-    def _of_devices(self, command: DeviceCommand) -> tuple[Decision, str]:
-        if isinstance(command, AdmitDevice):
+    def _of_devices(self, command: device_commands.DeviceCommand) -> tuple[Decision, str]:
+        if isinstance(command, device_commands.AdmitDevice):
             return admit(self.state, command.device), f"device {command.device} is admitted"
-        if isinstance(command, RetireDevice):
+        if isinstance(command, device_commands.RetireDevice):
             return self._retire(command)
-        if isinstance(command, SettleTwins):
+        if isinstance(command, device_commands.SettleTwins):
             return self.twins.settle(command)
         return tag(self.state, command)
 
-    def _of_contributions(self, command: ContributionCommand) -> tuple[Decision, str]:
-        if isinstance(command, CountIn):
+    def _of_contributions(
+        self, command: contribution_commands.ContributionCommand
+    ) -> tuple[Decision, str]:
+        if isinstance(command, contribution_commands.CountIn):
             return count_in(self.state, command)
-        if isinstance(command, SettleEarlier):
+        if isinstance(command, contribution_commands.SettleEarlier):
             return self.intake.settle_earlier(command)
         return Retracting(self.state).retract(command)
 
-    def _retire(self, command: RetireDevice) -> tuple[Decision, str]:
+    def _retire(self, command: device_commands.RetireDevice) -> tuple[Decision, str]:
         """Retire a device; what it gave stays in the sum, or leaves it."""
         device, retracting = command.device, Retracting(self.state)
         retired = retire(self.state, device, command.reason)
@@ -122,6 +114,6 @@ class Operator:
             return retired, f"{text}; what it gave stays"
         if not retracting.gave(device):
             return retired, f"{text}; it gave nothing that could be taken out"
-        body = RetractContributions(device=device, reason=command.reason)
+        body = contribution_commands.RetractContributions(device=device, reason=command.reason)
         taken_out, said = retracting.retract(body)
         return taken_out + retired, f"{text}; {said}"

@@ -6,19 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetledger.coordinator.topics.contributions.entries import ContributionsSetAside, PartBounds
-from fleetledger.coordinator.topics.lineages.entries import (
-    Adapts,
-    BackboneImported,
-    Lineage,
-    NetworkImported,
-    VariantSet,
-)
-from fleetledger.coordinator.topics.models.entries import (
-    ImportedFiles,
-    ModelExported,
-    ModelFailed,
-    ModelSolved,
-)
+from fleetledger.coordinator.topics.lineages import entries as lineage_entries
+from fleetledger.coordinator.topics.models import entries as model_entries
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
@@ -31,7 +20,7 @@ class TakePayload:
     device: DeviceId
     contribution: Contribution
     attachment: bytes
-    lineage: Lineage
+    lineage: lineage_entries.Lineage
     round: RoundOpened | None = None
     """The round that it answers."""
 
@@ -50,7 +39,7 @@ class SolveHead:
     """Sum what counts and solve the head: the recipe of a model."""
 
     version: int
-    lineage: BackboneImported
+    lineage: lineage_entries.BackboneImported
     ledger_size: int
     """Number of entries after which the sum is as it is to be solved."""
     class_names: tuple[ClassName, ...]
@@ -65,14 +54,14 @@ class SolveHead:
 class ExportHead:
     """Turn a solved head into a pair of ONNX files with a manifest."""
 
-    solved: ModelSolved
+    solved: model_entries.ModelSolved
     solved_index: int
     """Ledger index of the solve."""
     solved_ns: int
-    lineage: Lineage
+    lineage: lineage_entries.Lineage
     logit_scale: float | None = None
     """The fitted inverse temperature; None for the method's own."""
-    variants: VariantSet | None = None
+    variants: lineage_entries.VariantSet | None = None
     """Of the lineage's frozen model."""
 
 
@@ -81,7 +70,7 @@ class PackImported:
     """Write the manifest of an imported model."""
 
     version: int
-    imported: ImportedFiles
+    imported: model_entries.ImportedFiles
     index: int
     """Ledger index of the import."""
     time_ns: int
@@ -100,7 +89,7 @@ class AverageInput:
 class AverageRound:
     """Average the answers of a round, exactly."""
 
-    lineage: NetworkImported
+    lineage: lineage_entries.NetworkImported
     opened: RoundOpened
     inputs: tuple[AverageInput, ...]
 
@@ -109,7 +98,7 @@ class AverageRound:
 class FreezeNetwork:
     """Turn the trunk of a trained network into the frozen model of the lineage that follows."""
 
-    lineage: NetworkImported
+    lineage: lineage_entries.NetworkImported
     weights: WeightsAveraged
     weights_index: int
     """Ledger index of the entry of the weights."""
@@ -119,7 +108,7 @@ class FreezeNetwork:
 class PrepareAdapter:
     """Make the network that is an adapter on top of a solved model, and begins as that."""
 
-    adapts: Adapts
+    adapts: lineage_entries.Adapts
     recipe: SolveHead
     """Of the model."""
     head: Digest
@@ -150,13 +139,13 @@ class AdapterNotPrepared:
 
 
 WorkResult = (
-    ModelSolved
+    model_entries.ModelSolved
     | ContributionsSetAside
-    | ModelExported
-    | ModelFailed
+    | model_entries.ModelExported
+    | model_entries.ModelFailed
     | WeightsAveraged
-    | BackboneImported
-    | NetworkImported
+    | lineage_entries.BackboneImported
+    | lineage_entries.NetworkImported
     | RoundNotAveraged
     | AdapterNotPrepared
 )

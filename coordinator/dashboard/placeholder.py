@@ -11,11 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from fleetledger.coordinator.dashboard.answers import (
-    Dashboard,
-    frame_of,
-    problem_answer,
-)
+from fleetledger.coordinator.dashboard import answers
 from fleetledger.coordinator.dashboard.follower import LedgerFollower
 from fleetledger.coordinator.dashboard.renderer import TEMPLATES, draw
 from fleetledger.transport.pages.answers import PageProblem, wants_json
@@ -45,7 +41,7 @@ def make_waiting_app(version: str) -> Starlette:
         middleware=[Middleware(Guard, hosts=LOOPBACK_HOSTS)],
     )
     nowhere = Path()
-    app.state.dashboard = Dashboard(nowhere, "", "", version, time.time_ns)
+    app.state.dashboard = answers.Dashboard(nowhere, "", "", version, time.time_ns)
     app.state.pages, app.state.follower = (), LedgerFollower(nowhere, time.time_ns)
     return app
 
@@ -57,8 +53,8 @@ def _lives(_: Request) -> Response:
 def _waits(request: Request) -> Response:
     problem = PageProblem(status=503, title=_TITLE, text=_TEXT)
     if wants_json(request) or request.url.path.endswith(".json"):
-        answer = problem_answer(request, problem)
+        answer = answers.problem_answer(request, problem)
     else:
-        answer = HTMLResponse(draw("waiting.html", frame_of(request), page=problem), 503)
+        answer = HTMLResponse(draw("waiting.html", answers.frame_of(request), page=problem), 503)
     answer.headers["retry-after"] = str(LOOK_AGAIN_SECONDS)
     return answer

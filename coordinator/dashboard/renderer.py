@@ -13,23 +13,12 @@ from typing import Any, NamedTuple
 
 from fleetledger.coordinator.dashboard import addresses
 from fleetledger.coordinator.dashboard.page import Page, PageModel
+from fleetledger.coordinator.dashboard.parts import rollout_plots, time_plots
+from fleetledger.coordinator.dashboard.parts.accuracy_plots import stage_plot, version_plot
 from fleetledger.coordinator.dashboard.parts.presence_plot import (
     fleet_presence_plot,
     presence_strip,
 )
-from fleetledger.coordinator.dashboard.parts.rollout_plots import (
-    evidence_plot,
-    evidence_spark,
-    exposure_plot,
-)
-from fleetledger.coordinator.dashboard.parts.stage_plot import stage_plot
-from fleetledger.coordinator.dashboard.parts.time_plots import (
-    contributions_plot,
-    health_plot,
-    heat_plot,
-    traffic_plot,
-)
-from fleetledger.coordinator.dashboard.parts.version_plot import version_plot
 from fleetledger.schemas.shown_commands import command_at
 from fleetledger.transport.pages import words
 from fleetledger.transport.pages.people import Person
@@ -177,15 +166,15 @@ _NAMES: Mapping[str, Any] = {
     "action_url": addresses.action_url,
     "stage_plot": stage_plot,
     "version_plot": version_plot,
-    "contributions_plot": contributions_plot,
-    "traffic_plot": traffic_plot,
-    "heat_plot": heat_plot,
-    "health_plot": health_plot,
+    "contributions_plot": time_plots.contributions_plot,
+    "traffic_plot": time_plots.traffic_plot,
+    "heat_plot": time_plots.heat_plot,
+    "health_plot": time_plots.health_plot,
     "presence_strip": presence_strip,
     "fleet_presence_plot": fleet_presence_plot,
-    "evidence_plot": evidence_plot,
-    "evidence_spark": evidence_spark,
-    "exposure_plot": exposure_plot,
+    "evidence_plot": rollout_plots.evidence_plot,
+    "evidence_spark": rollout_plots.evidence_spark,
+    "exposure_plot": rollout_plots.exposure_plot,
     "pieces": pieces,
 }
 TEMPLATES = PageTemplates("fleetledger.coordinator.dashboard", {"groupby_day": _by_day}, _NAMES)

@@ -27,12 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fleetledger.coordinator.errors import (
-    AuditError,
-    BlobMissingError,
-    LedgerCorruptError,
-    Mismatch,
-)
+from fleetledger.coordinator import errors
 from fleetledger.coordinator.ledger.audit import note_at
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore, checked
 from fleetledger.coordinator.ledger.deletions import SaysPruned, unexplained
@@ -119,7 +114,7 @@ class Mirror:
             total += _put(self.objects, name, data)
         assert newest.note is not None  # `_next` gives signed ones
         if self._size_there(ledger) != there:
-            raise AuditError(
+            raise errors.AuditError(
                 f"{self.objects.place(CHECKPOINT)}: another program moves it as well; let one "
                 "mirror this ledger there"
             )
@@ -135,7 +130,7 @@ class Mirror:
         marked = {digest for digest, row in rows if row is not None and row.pruned}
         lost = unexplained(ledger, marked, self._prunings(), there)
         if lost is not None:
-            raise BlobMissingError(
+            raise errors.BlobMissingError(
                 f"blob {lost}: is marked as deleted, and no entry of the ledger says so; put it "
                 "back from a copy, then mirror"
             )
@@ -148,16 +143,16 @@ class Mirror:
         try:
             signed = self._read_note(note_at(self.objects))
         except SignatureError as error:
-            raise AuditError(f"{place}: {error}; mirror to another place") from error
+            raise errors.AuditError(f"{place}: {error}; mirror to another place") from error
         if signed.size > ledger.size:
-            raise AuditError(
+            raise errors.AuditError(
                 f"{place}: has {count_of(signed.size, 'entry', 'entries')}, and the ledger here "
                 f"{ledger.size}: it is the "
                 "older of the two; `fleetledger ledger restore URL` brings the newer one back"
             )
         found = ledger.root_at(signed.size)
         if found != signed.root:
-            raise AuditError(
+            raise errors.AuditError(
                 f"{place}: has the root {signed.root} over "
                 f"{count_of(signed.size, 'entry', 'entries')}, and the ledger here "
                 f"{found}: there are two histories; mirror this one to another place"
@@ -180,7 +175,7 @@ class Mirror:
     def _copy_large(self, digest: Digest, store: BlobStore) -> int:
         size = store.size(digest)
         if size is None:
-            raise BlobMissingError(
+            raise errors.BlobMissingError(
                 f"blob {digest}: is missing here, and the mirror would not restore without it; "
                 "restore it, then go on"
             )
@@ -205,7 +200,7 @@ def _put(objects: Objects, name: str, data: bytes) -> int:
     if there == data:
         return 0
     if there is not None and not data.startswith(there):
-        raise AuditError(
+        raise errors.AuditError(
             f"{objects.place(name)}: is of another history, which is not signed there; "
             "mirror to another place"
         )
@@ -239,8 +234,8 @@ def _named_blobs(ledger: LedgerReader, there: int, newest: StoredCheckpoint) -> 
     found = ledger.tree.frontier(there).grown(leaves).root.hex()
     if found != newest.root:
         place = f"checkpoint of size {newest.size}"
-        raise LedgerCorruptError(
-            Mismatch(place, "root", f"{found} by the entries", newest.root, there)
+        raise errors.LedgerCorruptError(
+            errors.Mismatch(place, "root", f"{found} by the entries", newest.root, there)
         )
     return tuple(named)
 

@@ -10,14 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fleetledger.coordinator.errors import (
-    BlobCorruptError,
-    BlobError,
-    BlobMissingError,
-    BlobPrunedError,
-    LedgerCorruptError,
-    Mismatch,
-)
+from fleetledger.coordinator import errors
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.nodes import STRIDE
@@ -64,7 +57,7 @@ class RangeWalk:
     """Blobs that were deleted on purpose, in the order of the entries."""
     nodes_fit: bool
     """Whether the stored nodes of the tree over whole parts of it follow from its entries."""
-    mismatch: Mismatch | None
+    mismatch: errors.Mismatch | None
     """The first entry or blob that does not fit; what comes after was not looked at."""
 
 
@@ -84,7 +77,7 @@ def walk_range(
     try:
         checkpoints.extend(_checkpoints(ledger, start, walk.leaves, read_note))
         nodes_fit = mismatch is not None or _nodes_fit(ledger, start, walk.leaves)
-    except LedgerCorruptError as error:
+    except errors.LedgerCorruptError as error:
         mismatch = mismatch or error.mismatch
     return RangeWalk(
         start=start,
@@ -110,7 +103,7 @@ class _Walk:
         self.fitting: dict[Digest, None] = {}
         self.pruned: dict[Digest, None] = {}
 
-    def first_mismatch(self, stop: int) -> Mismatch | None:
+    def first_mismatch(self, stop: int) -> errors.Mismatch | None:
         try:
             for row in self._ledger.rows(self._start or _BEFORE_ALL, stop):
                 self._check_index(row[0])
@@ -121,7 +114,7 @@ class _Walk:
                 self.leaves.append(entry.leaf_hash)
             if self._next < stop:
                 self._check_index(next(self._ledger.rows(self._next))[0])
-        except LedgerCorruptError as error:
+        except errors.LedgerCorruptError as error:
             return error.mismatch
         return None
 
@@ -133,31 +126,31 @@ class _Walk:
         expected = self._next
         if found != expected:
             place = f"entry {expected}"
-            fail(Mismatch(place, "index", str(expected), f"{found} next", expected))
+            fail(errors.Mismatch(place, "index", str(expected), f"{found} next", expected))
 
     def _check_blob(self, entry: Entry, digest: Digest) -> None:
         try:
             self._blobs.check(digest)
-        except BlobPrunedError:
+        except errors.BlobPrunedError:
             self.pruned[digest] = None
-        except BlobCorruptError as error:
+        except errors.BlobCorruptError as error:
             fail(_blob_mismatch(entry, digest, f"bytes with the digest {error.found}"))
-        except BlobMissingError:
+        except errors.BlobMissingError:
             fail(_blob_mismatch(entry, digest, "nothing"))
-        except BlobError as error:
+        except errors.BlobError as error:
             fail(_blob_mismatch(entry, digest, str(error)))
         else:
             self.fitting[digest] = None
 
 
-def fail(mismatch: Mismatch) -> None:
+def fail(mismatch: errors.Mismatch) -> None:
     """End a walk with what does not fit."""
-    raise LedgerCorruptError(mismatch)
+    raise errors.LedgerCorruptError(mismatch)
 
 
-def _blob_mismatch(entry: Entry, digest: Digest, found: str) -> Mismatch:
+def _blob_mismatch(entry: Entry, digest: Digest, found: str) -> errors.Mismatch:
     place = f"entry {entry.index}"
-    return Mismatch(place, f"blob {digest}", "held whole", found, entry.index, entry.kind)
+    return errors.Mismatch(place, f"blob {digest}", "held whole", found, entry.index, entry.kind)
 
 
 def _checkpoints(

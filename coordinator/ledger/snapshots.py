@@ -21,12 +21,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from fleetledger.coordinator.errors import SnapshotError
-from fleetledger.coordinator.ledger.folder_store import (
-    PART_BYTES,
-    fsync_folder,
-    make_folder,
-    write_durably,
-)
+from fleetledger.coordinator.ledger import folder_store
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import SignatureError, shorten
@@ -178,10 +173,10 @@ class StateSnapshots:
         target = self.folder / f"{size}{_SUFFIX}"
         temporary = self.folder / f"{size}.{secrets.token_hex(8)}.new"
         try:
-            make_folder(self.folder)
-            write_durably(temporary, _bytes(head, parts))
+            folder_store.make_folder(self.folder)
+            folder_store.write_durably(temporary, _bytes(head, parts))
             temporary.replace(target)
-            fsync_folder(self.folder)
+            folder_store.fsync_folder(self.folder)
             self._tidy()
         except OSError as error:
             raise SnapshotError(
@@ -215,5 +210,5 @@ class StateSnapshots:
 def _bytes(head: SnapshotHead, parts: Mapping[str, bytes]) -> Iterator[bytes]:
     yield head.model_dump_json().encode() + b"\n"
     for data in parts.values():
-        for start in range(0, len(data), PART_BYTES):
-            yield data[start : start + PART_BYTES]
+        for start in range(0, len(data), folder_store.PART_BYTES):
+            yield data[start : start + folder_store.PART_BYTES]

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from fleetledger.coordinator.core import work
@@ -17,7 +18,6 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.models.backbones import lineage_of
 from fleetledger.coordinator.models.file_offers import offer_of
-from fleetledger.coordinator.models.fingerprint import fingerprint_of
 from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.models.model_package import facts_of, handed_over
 from fleetledger.coordinator.models.round_sum import RoundSum
@@ -33,6 +33,7 @@ from fleetledger.export.package import DEFAULT_RULES, ExportedModel, Lineage, pa
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.networks.network import AnyNetwork
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.learning.numerics.blas import platform_fingerprint
 from fleetledger.methods.network_weights import Arrays, decode_base
 from fleetledger.methods.registry import training_coordinator
 from fleetledger.methods.training import CountedUpdate, RoundConfig, Summing
@@ -245,3 +246,25 @@ def pack_network(request: work.ExportHead, lineage: NetworkImported, blobs: Blob
 def base_of(lineage: NetworkImported, network: AnyNetwork, blobs: Blobs) -> Arrays:
     """Return the network's tensors that nobody trains; none where all are trained."""
     return {} if lineage.base is None else decode_base(blobs.get(lineage.base.digest), network)
+
+
+def fingerprint_of(assignment: AnyTrainingAssignment) -> dict[str, str]:
+    """Return the platform's fingerprint, with torch's where the coordinator's side trains with it.
+
+    Keys beside those of `platform_fingerprint`: `torch`, its version, and `torch_cpu`, the
+    instructions that it uses.
+    """
+    if not trains_here(assignment) or find_spec("torch") is None:
+        return platform_fingerprint()
+    import torch  # noqa: PLC0415 - heavy, and an extra
+
+    return {
+        **platform_fingerprint(),
+        "torch": str(torch.__version__),
+        "torch_cpu": str(torch.backends.cpu.get_cpu_capability()),
+    }
+
+
+def trains_here(assignment: AnyTrainingAssignment) -> bool:
+    """Whether the coordinator's side of a method trains, which needs torch."""
+    return assignment.coordinator_trains

@@ -8,14 +8,9 @@ from pathlib import Path
 
 from fleetledger.coordinator.errors import NetworkSettingsError
 from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.models import first_files
 from fleetledger.coordinator.models.backbones import limits_of
 from fleetledger.coordinator.models.file_offers import offer_of
-from fleetledger.coordinator.models.first_files import (
-    FirstFiles,
-    base_tensors,
-    extras_of,
-    first_weights,
-)
 from fleetledger.coordinator.models.pixel_networks import check_pixels
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.settings import (
@@ -75,7 +70,7 @@ def prepare_network(
     *,
     pool: bool = False,
     weights_file: Path | None = None,
-    first: FirstFiles | None = None,
+    first: first_files.FirstFiles | None = None,
 ) -> NetworkImported:
     """Make the first weights of the network that the settings name, store them, describe them.
 
@@ -85,9 +80,9 @@ def prepare_network(
     all devices get. Raises `NetworkSettingsError` where the fleet's method trains no network, or
     not so, `MethodError` for its settings, and `ModelFileError` for a file that cannot be read.
     """
-    settings, first = load(home), first or FirstFiles()
+    settings, first = load(home), first or first_files.FirstFiles()
     method, successor = _who_trains(settings)
-    known = descriptor(method.name)
+    name, known = str(method.settings.get("network", method.name)), descriptor(method.name)
     _check_begins(successor, first)
     _check_sight(settings, method.name, preprocessing_file, backbone, pool=pool)
     preprocessing = load_preprocessing(preprocessing_file)
@@ -98,17 +93,17 @@ def prepare_network(
     shape = preprocessing.shape if frozen is None else (frozen.feature_width,)
     assignment = side.assign(method.settings, shape)
     _check_torch(method.name, assignment)
-    begins = first_weights(side, assignment, first)
-    extras = extras_of(side, assignment, first.public_images, preprocessing)
+    begins = first_files.first_weights(side, assignment, first)
+    extras = first_files.extras_of(side, assignment, first.public_images, preprocessing)
     network, arrays, _ = side.network_of(assignment, begins.data)
-    base = base_tensors(network, str(method.settings.get("network", method.name)), weights_file)
+    base = first_files.base_tensors(network, name, weights_file)
     golden = _golden(network, arrays, preprocessing, frozen, base)
     base_data, frozen_data = encode_tensors(base) if base else None, frozen.file if frozen else None
     store = BlobStore(settings.blobs or blob_folder(home))
     for data in filter(None, (begins.data, golden, frozen_data, base_data, *extras.values())):
         store.put(data)
     return NetworkImported(
-        name=str(method.settings.get("network", method.name)),
+        name=name,
         weights=offer_of(begins.data),
         class_names=begins.class_names,
         extras={name: offer_of(data) for name, data in extras.items()},
@@ -130,7 +125,7 @@ def prepare_network(
     )
 
 
-def _check_begins(successor: Successor | None, first: FirstFiles) -> None:
+def _check_begins(successor: Successor | None, first: first_files.FirstFiles) -> None:
     if successor is not None and first.weights is not None:
         raise NetworkSettingsError(
             f"first weights: {first.weights} given, but [first_stage] trains a network that "

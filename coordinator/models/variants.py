@@ -22,16 +22,9 @@ from fleetledger.coordinator.topics.lineages.entries import (
 from fleetledger.export.golden import read_golden
 from fleetledger.export.package import LineageVariants
 from fleetledger.export.runtime import describe_runtime
+from fleetledger.export.variants import gate
 from fleetledger.export.variants.calibration import read_images
 from fleetledger.export.variants.feature_distance import VariantFeatures, features_of, strays
-from fleetledger.export.variants.gate import (
-    NO_VARIANTS,
-    HeadToJudge,
-    JudgedVariants,
-    VariantFile,
-    judge,
-    told,
-)
 from fleetledger.export.variants.variant_maker import made_variants
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.file_reference import FileReference
@@ -49,7 +42,7 @@ class PreparedVariants:
     made: VariantSet
     model: int | None
     """The newest model of the lineage; None where there is none yet."""
-    judged: JudgedVariants
+    judged: gate.JudgedVariants
 
     def told(self) -> Iterator[str]:
         """Yield what the operator is told of them."""
@@ -61,7 +54,7 @@ class PreparedVariants:
         for item in made.variants:
             yield _told_of_file(item)
         for variant in self.judged.admitted:
-            yield f"behind model {self.model}, {variant.name} {told(variant)}"
+            yield f"behind model {self.model}, {variant.name} {gate.told(variant)}"
         yield from self.judged.left_out
         if self.model is None:
             yield "there is no model yet: each is measured when it is exported"
@@ -98,9 +91,9 @@ def prepare_variants(home: Path, folder: Path, names: Sequence[VariantName]) -> 
     read = read_golden(golden)
     features = features_of(frozen, files, input_name, images.held_out, images.class_names, read)
     made = _described(backbone, files, features, len(images.calibration))
-    judged = NO_VARIANTS
+    judged = gate.NO_VARIANTS
     if newest is not None:
-        judged = judge(_files_of(made), features, newest.head, read)
+        judged = gate.judge(_files_of(made), features, newest.head, read)
         made = _without(made, judged)
     for data in (*files.values(), features.file()):
         store.put(data)
@@ -125,7 +118,7 @@ def shown(home: Path) -> Iterator[str]:
     if newest is None:
         return
     for variant in newest.manifest.variants:
-        yield f"in model {newest.manifest.version}, {variant.name} {told(variant)}"
+        yield f"in model {newest.manifest.version}, {variant.name} {gate.told(variant)}"
     names = {variant.name for variant in newest.manifest.variants}
     for item in made.variants:
         if item.name not in names:
@@ -163,7 +156,7 @@ def _described(
     )
 
 
-def _without(made: VariantSet, judged: JudgedVariants) -> VariantSet:
+def _without(made: VariantSet, judged: gate.JudgedVariants) -> VariantSet:
     """Return the variants that were admitted; raise `CommandError` where none was."""
     names = {variant.name for variant in judged.admitted}
     if not names:
@@ -172,9 +165,9 @@ def _without(made: VariantSet, judged: JudgedVariants) -> VariantSet:
     return made.model_copy(update={"variants": kept})
 
 
-def _files_of(made: VariantSet) -> tuple[VariantFile, ...]:
+def _files_of(made: VariantSet) -> tuple[gate.VariantFile, ...]:
     return tuple(
-        VariantFile(item.name, FileReference(digest=item.frozen.digest, size=item.frozen.size))
+        gate.VariantFile(item.name, FileReference(digest=item.frozen.digest, size=item.frozen.size))
         for item in made.variants
     )
 
@@ -193,7 +186,7 @@ def _leading(ledger: LedgerReader) -> BackboneImported:
 @dataclass(frozen=True)
 class _NewestHead:
     manifest: Manifest
-    head: HeadToJudge
+    head: gate.HeadToJudge
 
 
 def _newest_head(
@@ -206,5 +199,5 @@ def _newest_head(
     if newest is None:
         return None
     manifest = Manifest.read(read(newest.manifest.digest))
-    head = HeadToJudge(read(manifest.head.digest), manifest.class_names, manifest.tolerance)
+    head = gate.HeadToJudge(read(manifest.head.digest), manifest.class_names, manifest.tolerance)
     return _NewestHead(manifest, head)

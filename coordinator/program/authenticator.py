@@ -31,13 +31,7 @@ from dataclasses import dataclass
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.topics.keys.state import DeviceKeys
-from fleetledger.schemas.enrolment import (
-    Enrolment,
-    KeyRotation,
-    check_approval,
-    check_key_name,
-    check_mac,
-)
+from fleetledger.schemas import enrolment
 from fleetledger.schemas.envelope import PROXY, Envelope, decode, decode_again, split
 from fleetledger.schemas.errors import EnvelopeError, SchemaError, SignatureError
 from fleetledger.schemas.keys import VerifyKey
@@ -101,7 +95,7 @@ _BIRTHS = 1024
 
 _LONGEST_ENROLMENT = 8 * 1024
 """Bytes of a header line that asks for a key; it has a few fixed fields, and is read unproven."""
-_ASKING = (Enrolment.kind, KeyRotation.kind)
+_ASKING = (enrolment.Enrolment.kind, enrolment.KeyRotation.kind)
 
 Secret = Callable[[Digest], "bytes | None"]
 """Returns the secret of an invitation, or None where it is not here."""
@@ -159,10 +153,10 @@ class Authenticator:
         envelope = message.envelope
         try:
             match envelope.header.kind:
-                case Enrolment.kind:
-                    return self._enrolment(message, envelope.read(Enrolment))
-                case KeyRotation.kind:
-                    return self._rotation(message, envelope.read(KeyRotation))
+                case enrolment.Enrolment.kind:
+                    return self._enrolment(message, envelope.read(enrolment.Enrolment))
+                case enrolment.KeyRotation.kind:
+                    return self._rotation(message, envelope.read(enrolment.KeyRotation))
                 case _:
                     return self._ordinary(message)
         except SchemaError as error:
@@ -237,7 +231,7 @@ class Authenticator:
             message.device, header.boot, message.leaf, header.sequence
         )
 
-    def _enrolment(self, message: _Message, body: Enrolment) -> inputs.Input:
+    def _enrolment(self, message: _Message, body: enrolment.Enrolment) -> inputs.Input:
         device, keys = message.device, self._keys_for(message, body.key)
         if keys.key == body.key:
             return inputs.EnrolmentProven(device, body.key, None)
@@ -248,10 +242,10 @@ class Authenticator:
                 f"enrolment: no token is open for {str(device)!r}: it was used, replaced or taken "
                 f"back; ask for a new one: `fleetledger coordinator enrol {device}`"
             )
-        check_mac(secret, self._topics.fleet, device, body)
+        enrolment.check_mac(secret, self._topics.fleet, device, body)
         return inputs.EnrolmentProven(device, body.key, invitation.digest)
 
-    def _rotation(self, message: _Message, body: KeyRotation) -> inputs.Input:
+    def _rotation(self, message: _Message, body: enrolment.KeyRotation) -> inputs.Input:
         device, keys = message.device, self._keys_for(message, body.key)
         if keys.key is None:
             raise SignatureError(
@@ -259,12 +253,12 @@ class Authenticator:
                 f"`fleetledger coordinator enrol {device}`"
             )
         if keys.key != body.key:
-            check_approval(keys.key, self._topics.fleet, device, body)
+            enrolment.check_approval(keys.key, self._topics.fleet, device, body)
         return inputs.RotationProven(device, body.key, keys.key)
 
     def _keys_for(self, message: _Message, key: VerifyKey) -> DeviceKeys:
         """Return what is known of a device's key, if a message is by the key that it brings."""
-        check_key_name(self._topics.fleet, message.device, key)
+        enrolment.check_key_name(self._topics.fleet, message.device, key)
         message.envelope.check_signature(key, message.topic)
         state = self._state()
         if message.device not in state.devices.admitted:

@@ -18,16 +18,11 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+from fleetledger.schemas import presence
 from fleetledger.schemas.envelope import Envelope, decode
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.log_lines import about
-from fleetledger.schemas.presence import (
-    MAX_BESIDE,
-    CoordinatorBirth,
-    CoordinatorDeath,
-    CoordinatorHeartbeat,
-)
 from fleetledger.schemas.values import BootId, FleetId
 from fleetledger.transport.interface import IncomingMessage
 
@@ -53,12 +48,12 @@ class Rivals:
     @property
     def names(self) -> tuple[BootId, ...]:
         """The other runs that are alive, as a birth names them."""
-        return tuple(sorted(self.alive))[:MAX_BESIDE]
+        return tuple(sorted(self.alive))[: presence.MAX_BESIDE]
 
     @property
     def asked(self) -> tuple[BootId, ...]:
         """The runs that are to name this one if they are alive, as a birth names them."""
-        return tuple(sorted(self.heard))[:MAX_BESIDE]
+        return tuple(sorted(self.heard))[: presence.MAX_BESIDE]
 
     def forget(self) -> None:
         """Ask all anew: deaths may have been told while there was no connection."""
@@ -108,9 +103,9 @@ class Rivals:
         if message.retained or header.boot == self.boot or header.fleet != self.fleet:
             return False
         match header.kind:
-            case CoordinatorDeath.kind:
+            case presence.CoordinatorDeath.kind:
                 return self._gone(header.boot)
-            case CoordinatorBirth.kind | CoordinatorHeartbeat.kind:
+            case presence.CoordinatorBirth.kind | presence.CoordinatorHeartbeat.kind:
                 return self._lives(envelope, message.topic)
             case _:
                 return False
@@ -130,10 +125,10 @@ class Rivals:
         return True
 
     def _names_this_one(self, envelope: Envelope) -> bool:
-        if envelope.header.kind != CoordinatorBirth.kind:
+        if envelope.header.kind != presence.CoordinatorBirth.kind:
             return False
         try:
-            birth = envelope.read(CoordinatorBirth)
+            birth = envelope.read(presence.CoordinatorBirth)
         except SchemaError:
             return False
         return self.boot in (*birth.heard, *birth.beside)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core import inputs, work
 from fleetledger.coordinator.core.requests import (
     AnnounceCoordinator,
     AnswerOperator,
@@ -23,15 +23,6 @@ from fleetledger.coordinator.core.requests import (
     SendToDevice,
     TakeBack,
     TellOperator,
-)
-from fleetledger.coordinator.core.work import (
-    AverageRound,
-    ExportHead,
-    FreezeNetwork,
-    PackImported,
-    PrepareAdapter,
-    SolveHead,
-    TakePayload,
 )
 from fleetledger.coordinator.errors import BlobError, InboxError, LedgerError, LedgerWriteError
 from fleetledger.coordinator.ledger.blobs import BlobStore, prune_held
@@ -55,18 +46,12 @@ from fleetledger.coordinator.program.traffic_meters import TrafficMeters
 from fleetledger.coordinator.program.watch import CoordinatorWatch, ProblemSource
 from fleetledger.coordinator.program.workers.connection import CheckedMessage
 from fleetledger.coordinator.trust.invitations import Invitations
+from fleetledger.schemas import presence
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.envelope import Sender, encode
 from fleetledger.schemas.errors import EnvelopeError, SchemaError
 from fleetledger.schemas.log_lines import about
 from fleetledger.schemas.message import Message
-from fleetledger.schemas.presence import (
-    Birth,
-    CoordinatorBirth,
-    CoordinatorDeath,
-    CoordinatorHeartbeat,
-    SeenCheckpoint,
-)
 from fleetledger.schemas.problems import OpenProblem
 from fleetledger.schemas.receipts import Receipt
 from fleetledger.schemas.service_manager import no_beat
@@ -191,7 +176,7 @@ class Shell:
         """Whether a birth of the coordinator waits for its time."""
         self._next_announcement = 0.0
         self._next_files_look = 0.0
-        self._compared: dict[DeviceId, SeenCheckpoint] = {}
+        self._compared: dict[DeviceId, presence.SeenCheckpoint] = {}
         """What devices have said of the ledger that they have seen."""
 
     def start(self) -> None:
@@ -215,7 +200,7 @@ class Shell:
 
     def say_goodbye(self) -> None:
         """Publish the coordinator's death, so that devices hold back, and leave the broker."""
-        self._publish_state(CoordinatorDeath(reason="stopped by its operator"))
+        self._publish_state(presence.CoordinatorDeath(reason="stopped by its operator"))
         self._parts.connection.stop()
         if self._stopping and self._parts.live is not None:  # else it ends because of an error
             self._parts.live.note(stopped=True, connected=False)
@@ -278,7 +263,9 @@ class Shell:
         self._journal.heard(group.happenings)
         for message in group.messages:
             self._parts.connection.acknowledge(message)
-        self._take_in([item for item in requests if isinstance(item, TakePayload)], group.since)
+        self._take_in(
+            [item for item in requests if isinstance(item, work.TakePayload)], group.since
+        )
         for request in requests:
             self._carry_out(request, group)
         self._answer_operator(requests)
@@ -317,7 +304,7 @@ class Shell:
             if any(isinstance(request, AnswerOperator) for request in requests):
                 self._inbox_disk.took()
 
-    def _take_in(self, wanted: Sequence[TakePayload], since: float) -> None:
+    def _take_in(self, wanted: Sequence[work.TakePayload], since: float) -> None:
         for item in wanted:
             self._traffic.took(item, since)
             if item.contribution.offer is not None:
@@ -404,10 +391,10 @@ class Shell:
 
     def _doubts(self, message: inputs.DeviceMessage) -> Iterable[inputs.Input]:
         """Compare the ledger with what a device says that it has seen of it, once for each."""
-        if message.envelope.header.kind != Birth.kind:
+        if message.envelope.header.kind != presence.Birth.kind:
             return
         try:
-            seen = message.envelope.read(Birth).seen_checkpoint
+            seen = message.envelope.read(presence.Birth).seen_checkpoint
         except SchemaError:
             return  # the core says what is wrong with it
         if seen is None or self._compared.get(message.device) == seen:
@@ -458,17 +445,17 @@ class Shell:
                 self._announce(ledger_size)
             case BeatCoordinator(ledger_size, corrections):
                 time_ns = parts.clock.time_ns()
-                beat = CoordinatorHeartbeat(
+                beat = presence.CoordinatorHeartbeat(
                     ledger_size=ledger_size, time_ns=time_ns, corrections=corrections
                 )
                 self._publish_state(beat, retain=False)
             case (
-                SolveHead()
-                | ExportHead()
-                | PackImported()
-                | AverageRound()
-                | FreezeNetwork()
-                | PrepareAdapter()
+                work.SolveHead()
+                | work.ExportHead()
+                | work.PackImported()
+                | work.AverageRound()
+                | work.FreezeNetwork()
+                | work.PrepareAdapter()
             ):
                 parts.job_runner.model_job(lambda: [parts.maker.make(request)])
             case PruneBlobs(digests):
@@ -537,7 +524,7 @@ class Shell:
         spread = births_spread(len(self._parts.engine.core.state.devices.admitted))
         self._next_announcement = now + max(_ANNOUNCE_SECONDS, (spread or 0) / 4)
         self._publish_state(
-            CoordinatorBirth(
+            presence.CoordinatorBirth(
                 ledger_size=ledger_size,
                 wire=self._parts.sender.wire.range,
                 spread_seconds=spread,
@@ -550,7 +537,7 @@ class Shell:
         topic = self._parts.topics.coordinator_state
         sent_ms = self._parts.clock.time_ms()
         envelope = self._parts.sender.seal(body, sent_ms=sent_ms, topic=topic)
-        if isinstance(body, CoordinatorBirth):
+        if isinstance(body, presence.CoordinatorBirth):
             self._parts.authenticator.born(envelope.message_id)
             self._parts.engine.core.live.announce(envelope.message_id)
         message = OutgoingMessage(topic, encode(envelope), qos=1, retain=retain)

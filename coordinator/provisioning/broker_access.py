@@ -16,24 +16,12 @@ from pathlib import Path
 from shlex import quote
 
 from fleetledger.coordinator.core.phrases import some
-from fleetledger.coordinator.program.broker_folders import (
-    KnownBroker,
-    known_brokers,
-    remember_broker,
-)
+from fleetledger.coordinator.program import broker_folders
 from fleetledger.coordinator.settings import CoordinatorSettings, load
 from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.access import shuts_out
-from fleetledger.transport.brokers.folder import (
-    ACCESS,
-    PASSWORDS,
-    PROCESS,
-    SECRETS,
-    STATE,
-    BrokerFolder,
-    write_broker_folder,
-)
+from fleetledger.transport.brokers import folder
 from fleetledger.transport.brokers.mosquitto_configuration import ServerCertificates
 from fleetledger.transport.brokers.private_files import write_secret
 
@@ -55,7 +43,7 @@ def local_port_of(settings: CoordinatorSettings, wanted: int | None, *, here: bo
     return settings.broker.port + 1 if here and settings.broker.port < 65535 else None
 
 
-def write_access(home: Path, broker: KnownBroker) -> BrokerFolder:
+def write_access(home: Path, broker: broker_folders.KnownBroker) -> folder.BrokerFolder:
     """Write the folder for the devices that the ledger lets in, and remember it in the home.
 
     Raises `BrokerFilesError` for what cannot be read or written.
@@ -64,7 +52,7 @@ def write_access(home: Path, broker: KnownBroker) -> BrokerFolder:
     revoked = [name for name, key in keys.items() if key == "revoked"]
     shut_out = sorted({*revoked, *device_views.retired_names(home)})
     settings = load(home)
-    what = BrokerFolder(
+    what = folder.BrokerFolder(
         folder=broker.folder,
         place=broker.place,
         port=settings.broker.port,
@@ -74,13 +62,13 @@ def write_access(home: Path, broker: KnownBroker) -> BrokerFolder:
         certificates=_certificates(broker, settings.fleet, shut_out),
         local_port=broker.local_port,
     )
-    write_broker_folder(what)
-    remember_broker(home, broker)
+    folder.write_broker_folder(what)
+    broker_folders.remember_broker(home, broker)
     return what
 
 
 def _certificates(
-    broker: KnownBroker, fleet: str, shut_out: list[DeviceId]
+    broker: broker_folders.KnownBroker, fleet: str, shut_out: list[DeviceId]
 ) -> ServerCertificates | None:
     if broker.certificate_file is None or broker.key_file is None:
         return None
@@ -102,7 +90,7 @@ def close_access(home: Path) -> Iterator[str]:
     The ledger says who they are. Kits of theirs are deleted. A broker that runs here from the
     folder reads it again; of any other the command is told.
     """
-    known = known_brokers(home)
+    known = broker_folders.known_brokers(home)
     if not known:
         yield (
             "no folder of `broker-config` is known in this home: delete the device's password and "
@@ -126,8 +114,8 @@ def open_access(home: Path) -> Iterator[str]:
 
     What they logged in with counts no more. Kits are made by `provision` alone, which is told of.
     """
-    for broker in known_brokers(home):
-        rules = _text(broker.folder / ACCESS)
+    for broker in broker_folders.known_brokers(home):
+        rules = _text(broker.folder / folder.ACCESS)
         back = [
             name
             for name, key in device_views.keys(home).items()
@@ -145,13 +133,13 @@ def open_access(home: Path) -> Iterator[str]:
         what = write_access(home, broker)
         yield reloaded(broker, what, "let it in again")
         for device in set(back).intersection(what.users_with_passwords):
-            secret = broker.folder / SECRETS / device
+            secret = broker.folder / folder.SECRETS / device
             yield f"broker: {device} has a new password, in {secret}: copy it to the device"
 
 
-def access_of(broker: KnownBroker) -> str:
+def access_of(broker: broker_folders.KnownBroker) -> str:
     """Return what the folder says of who is let in; empty where it is not written yet."""
-    return _text(broker.folder / ACCESS) + _text(broker.folder / PASSWORDS)
+    return _text(broker.folder / folder.ACCESS) + _text(broker.folder / folder.PASSWORDS)
 
 
 def _text(file: Path) -> str:
@@ -161,19 +149,19 @@ def _text(file: Path) -> str:
         return ""
 
 
-def reloaded(broker: KnownBroker, what: BrokerFolder, done: str) -> str:
+def reloaded(broker: broker_folders.KnownBroker, what: folder.BrokerFolder, done: str) -> str:
     """Have the broker read its folder again where it runs here; return what is left to do.
 
     `done` is what the files do, as in "let it in".
     """
-    files = [PASSWORDS] if what.users_with_passwords else []
-    files += [ACCESS, *([REVOCATIONS] if (broker.folder / REVOCATIONS).exists() else [])]
+    files = [folder.PASSWORDS] if what.users_with_passwords else []
+    files += [folder.ACCESS, *([REVOCATIONS] if (broker.folder / REVOCATIONS).exists() else [])]
     named = f"{', '.join(files)} of {broker.folder}"
     if not broker.here:
         return f"broker: copy {named} to {broker.place} on its host, and there: {RELOAD}"
-    if _hang_up(broker.folder / STATE / PROCESS):
+    if _hang_up(broker.folder / folder.STATE / folder.PROCESS):
         return f"broker: {named} {done}, and the broker read them"
-    running = broker.folder / STATE / PROCESS
+    running = broker.folder / folder.STATE / folder.PROCESS
     return (
         f"broker: {named} {done}; now run: {RELOAD}   (or, where it is no service: kill -HUP "
         f"$(cat {running}))"

@@ -47,18 +47,9 @@ from fleetledger.coordinator.settings import (
 from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.coordinator.topics.devices.commands import TagDevices
 from fleetledger.coordinator.topics.releases.views import newest_root
+from fleetledger.schemas import kits
 from fleetledger.schemas.commented_toml import section_toml
 from fleetledger.schemas.envelope import COORDINATOR, PROXY
-from fleetledger.schemas.kits import (
-    CA_FILE,
-    CERTIFICATE_FILE,
-    KEY_FILE,
-    KIT_FILE,
-    KIT_PASSWORD_FILE,
-    KIT_ROOT_FILE,
-    TOKEN_FILE,
-    Kit,
-)
 from fleetledger.schemas.systemd_units import DEVICE_UNITS, ServiceUnit
 from fleetledger.schemas.tags import TagName, TagValue
 from fleetledger.schemas.token import Token
@@ -201,7 +192,7 @@ class _Sorted:
             has_key = keys.get(row.device, "") not in {"", "invited", "revoked"}
             if row.device in retired:
                 found.retired.append(row)
-            elif (_kit_folder(what, row.device) / KIT_FILE).exists():
+            elif (_kit_folder(what, row.device) / kits.KIT_FILE).exists():
                 found.there.append(row)
             elif not has_key:
                 found.new.append(row)
@@ -233,7 +224,7 @@ def _check(what: Provisioning, settings: CoordinatorSettings) -> None:
     if what.passwords and settings.broker.password_file is None:
         raise ProvisionError(
             f"{file}: broker.password_file: is missing; set password_file = "
-            f'"{KIT_PASSWORD_FILE}" below [broker], and the password is put there'
+            f'"{kits.KIT_PASSWORD_FILE}" below [broker], and the password is put there'
         )
     if (what.out / BROKER).exists() and what.passwords == (what.out / PROXY).exists():
         raise ProvisionError(
@@ -276,14 +267,14 @@ def _write_broker(
             folder / SERVER_CERTIFICATE,
             folder / SERVER_KEY,
         )
-    write_secret(folder / CA_FILE, authority.certificate)
+    write_secret(folder / kits.CA_FILE, authority.certificate)
     place = (what.place or folder).absolute()
     written = KnownBroker(
         folder=folder.absolute(),
         place=place,
         certificate_file=place / SERVER_CERTIFICATE,
         key_file=place / SERVER_KEY,
-        client_ca_file=None if what.passwords else place / CA_FILE,
+        client_ca_file=None if what.passwords else place / kits.CA_FILE,
         local_port=local_port_of(settings, what.local_port, here=what.place is None),
         kits=what.out.absolute(),
     )
@@ -309,16 +300,18 @@ def _equip_coordinator(making: _Making) -> bool:
     certificate, key = folder / f"{PROXY}.pem", folder / f"{PROXY}.key"
     if not making.what.passwords and not certificate.exists():
         make_private_folder(folder)
-        write_secret(folder / CA_FILE, making.authority.certificate)
+        write_secret(folder / kits.CA_FILE, making.authority.certificate)
         _write_issued(making.authority.user(PROXY), certificate, key)
     sections: dict[str, TlsSettings | LocalBrokerSettings] = {}
     if settings.broker.tls is None:
-        write_secret(home / CA_FILE, making.authority.certificate)
-        tls = TlsSettings(ca_file=Path(CA_FILE))
+        write_secret(home / kits.CA_FILE, making.authority.certificate)
+        tls = TlsSettings(ca_file=Path(kits.CA_FILE))
         if not making.what.passwords:
             names = Path(f"{COORDINATOR}.pem"), Path(f"{COORDINATOR}.key")
             _write_issued(making.authority.user(COORDINATOR), *(home / name for name in names))
-            tls = TlsSettings(ca_file=Path(CA_FILE), certificate_file=names[0], key_file=names[1])
+            tls = TlsSettings(
+                ca_file=Path(kits.CA_FILE), certificate_file=names[0], key_file=names[1]
+            )
         sections["broker.tls"] = tls
     local = settings.broker.local
     if local is None and making.broker.local_port is not None:
@@ -362,7 +355,7 @@ def _write_kit(making: _Making, row: TableRow, token: Token | None) -> None:
 def _kit_files(making: _Making, row: TableRow, token: Token | None) -> Iterator[tuple[str, str]]:
     learns = making.settings.learning
     data = row.data or ("data" if learns else NO_DATA)
-    kit = Kit(
+    kit = kits.Kit(
         device=row.device,
         fleet=making.settings.fleet,
         host=making.host,
@@ -371,18 +364,18 @@ def _kit_files(making: _Making, row: TableRow, token: Token | None) -> Iterator[
         evaluation=row.evaluation or None,
         variant=row.variant,
     )
-    yield KIT_FILE, kit.toml()
-    yield CA_FILE, making.authority.certificate
+    yield kits.KIT_FILE, kit.toml()
+    yield kits.CA_FILE, making.authority.certificate
     if row.device in making.passwords:
-        yield KIT_PASSWORD_FILE, making.passwords[row.device]
+        yield kits.KIT_PASSWORD_FILE, making.passwords[row.device]
     else:
         issued = making.authority.user(row.device)
-        yield CERTIFICATE_FILE, issued.certificate
-        yield KEY_FILE, issued.key
+        yield kits.CERTIFICATE_FILE, issued.certificate
+        yield kits.KEY_FILE, issued.key
     if token is not None:
-        yield TOKEN_FILE, f"{token.text}\n"
+        yield kits.TOKEN_FILE, f"{token.text}\n"
     if making.root is not None:
-        yield KIT_ROOT_FILE, making.root.decode("utf-8")
+        yield kits.KIT_ROOT_FILE, making.root.decode("utf-8")
     for kind in DEVICE_UNITS:
         yield kind.file_name, ServiceUnit(kind).text()
 

@@ -18,27 +18,87 @@ from fleetledger.coordinator.proxy import decision
 from fleetledger.coordinator.proxy.core import ProxyCore
 from fleetledger.coordinator.proxy.decision import (
     Fetched,
+    Gradients,
     Input,
     ProxyDecision,
     ProxyFetch,
     Request,
+    Tell,
 )
-from fleetledger.coordinator.proxy.mail import ProxyMail
 from fleetledger.coordinator.proxy.records import Name
 from fleetledger.coordinator.proxy.scoring import carried_out, check, score
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
 from fleetledger.coordinator.proxy.store import ProxyStore
-from fleetledger.schemas.envelope import Sender
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
+from fleetledger.schemas.errors import EnvelopeError, SchemaError
 from fleetledger.schemas.log_lines import about
 from fleetledger.schemas.log_setup import EventLog
-from fleetledger.schemas.proxy import ScoringOrder
+from fleetledger.schemas.proxy import PrototypeGradients, ScoringOrder
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
 from fleetledger.transport.connection_log import say_connection
 from fleetledger.transport.errors import BlockError, TransportError
-from fleetledger.transport.interface import Connected, Connection, Event, IncomingMessage
+from fleetledger.transport.interface import (
+    Connected,
+    Connection,
+    Event,
+    IncomingMessage,
+    OutgoingMessage,
+)
 from fleetledger.transport.results import JobQueue
 from fleetledger.transport.transfer import Exchange
+
+
+class ProxyMail:
+    """Reads what arrives, and seals what goes out."""
+
+    def __init__(self, fleet: FleetId, sender: Sender, clock: Clock) -> None:
+        self._fleet = fleet
+        self._sender = sender
+        self._clock = clock
+        self._ordinary = FleetTopics(fleet)
+        self._branch = FleetTopics(fleet, "proxy")
+        self._order = str(self._ordinary.down(PROXY, "assignment"))
+        self._receipt = str(self._ordinary.down(PROXY, "rcpt"))
+        self._spoken: dict[DeviceId, int] = {}
+        """Version of the wire of what each device said last."""
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """What the control connection subscribes to."""
+        return (self._order, self._receipt, *self._branch.from_every_device("msg"))
+
+    def read(self, message: IncomingMessage) -> Input:
+        """Return the input that a message means; raise `SchemaError` for what is not sent there."""
+        envelope = decode(message.payload, wire=self._sender.wire)
+        from_coordinator = message.topic in (self._order, self._receipt)
+        speaker = COORDINATOR if from_coordinator else self._branch.parse(message.topic).device
+        header = envelope.header
+        if (header.fleet, header.sender) != (self._fleet, speaker):
+            raise EnvelopeError(
+                f"sender: {header.sender!r} of {header.fleet!r} speaks on {message.topic}"
+            )
+        if message.topic == self._order:
+            return envelope.read(ScoringOrder)
+        if message.topic == self._receipt:
+            receipt = envelope.read(Receipt)
+            if receipt.about != "scored":
+                raise SchemaError(f"about: a receipt for {receipt.about}, of which none went out")
+            return receipt
+        self._spoken[speaker] = header.version
+        return Gradients(speaker, envelope.read(PrototypeGradients), envelope.attachment)
+
+    def seal(self, told: Tell) -> OutgoingMessage:
+        """Return a message, to a device in the version in which it spoke last."""
+        device, version = told.device, None
+        topic = self._ordinary.up(PROXY, "msg")
+        if device is not None:
+            topic, version = self._branch.down(device, "rcpt"), self._spoken.get(device)
+        sealed = self._sender.seal(told.body, sent_ms=self._clock.time_ms(), version=version)
+        return OutgoingMessage(str(topic), encode(sealed))
+
 
 log = logging.getLogger("coordinator.proxy")
 

@@ -11,20 +11,12 @@ from fleetledger.coordinator.core.work import RoundNotAveraged
 from fleetledger.coordinator.errors import BlobError, BlobPrunedError
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.models.fingerprint import fingerprint_of, trains_here
 from fleetledger.coordinator.models.held_parts import HeldParts
 from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.models.model_maker import ModelMaker
-from fleetledger.coordinator.replay import comparison
+from fleetledger.coordinator.models.network_maker import fingerprint_of, trains_here
+from fleetledger.coordinator.replay import comparison, recipes
 from fleetledger.coordinator.replay.overlay_store import KeepingStore
-from fleetledger.coordinator.replay.recipes import (
-    AveragedRecipe,
-    ImportedRecipe,
-    JudgedRecipe,
-    Recipe,
-    SolvedRecipe,
-    TakenRecipe,
-)
 from fleetledger.coordinator.replay.set_aside import judged_again, proven
 from fleetledger.coordinator.reports.reports import ReplayState
 from fleetledger.coordinator.topics.models.entries import ModelFailed, ModelSolved
@@ -73,23 +65,23 @@ class Remaking:
         self._held = HeldParts()
         self._maker = ModelMaker(home, store)
 
-    def outcome(self, recipe: Recipe) -> RemadeOutcome:
+    def outcome(self, recipe: recipes.Recipe) -> RemadeOutcome:
         """Carry a recipe out and compare what comes of it."""
         state, detail = self._made(recipe)
         self._store.forget()
         return RemadeOutcome(recipe.index, _title(recipe), state, detail)
 
-    def _made(self, recipe: Recipe) -> tuple[ReplayState, str]:
-        if isinstance(recipe, ImportedRecipe):
+    def _made(self, recipe: recipes.Recipe) -> tuple[ReplayState, str]:
+        if isinstance(recipe, recipes.ImportedRecipe):
             return self._imported(recipe)
-        if isinstance(recipe, TakenRecipe):
+        if isinstance(recipe, recipes.TakenRecipe):
             return self._taken(recipe)
         found = self._lacking(recipe)
         if found is not None:
             return found
-        if isinstance(recipe, JudgedRecipe):
+        if isinstance(recipe, recipes.JudgedRecipe):
             return self._judged(recipe)
-        if isinstance(recipe, SolvedRecipe):
+        if isinstance(recipe, recipes.SolvedRecipe):
             return self._solved(recipe, self._maker.solve(recipe.request))
         side = training_coordinator(recipe.request.lineage.method)
         if trains_here(side.read_assignment(recipe.request.lineage.settings)) and (
@@ -98,7 +90,7 @@ class Remaking:
             return "cannot be made again", _needs_torch()
         return self._averaged(recipe, self._maker.networks.average(recipe.request))
 
-    def _judged(self, recipe: JudgedRecipe) -> tuple[ReplayState, str]:
+    def _judged(self, recipe: recipes.JudgedRecipe) -> tuple[ReplayState, str]:
         """Judge the same parts again, by the sum or by the vector that was recorded."""
         recorded = recipe.recorded
         try:
@@ -110,7 +102,7 @@ class Remaking:
             return "differs", str(error)
 
     def _lacking(
-        self, recipe: JudgedRecipe | SolvedRecipe | AveragedRecipe
+        self, recipe: recipes.JudgedRecipe | recipes.SolvedRecipe | recipes.AveragedRecipe
     ) -> tuple[ReplayState, str] | None:
         """Return what comes of it where a blob was deleted, or is not what it was."""
         pruned: list[str] = []
@@ -126,10 +118,10 @@ class Remaking:
         return None
 
     def _needed(
-        self, recipe: JudgedRecipe | SolvedRecipe | AveragedRecipe
+        self, recipe: recipes.JudgedRecipe | recipes.SolvedRecipe | recipes.AveragedRecipe
     ) -> Iterator[tuple[Digest, str]]:
         """Yield every blob that a recipe needs, with whose it is."""
-        if isinstance(recipe, JudgedRecipe | SolvedRecipe):
+        if isinstance(recipe, recipes.JudgedRecipe | recipes.SolvedRecipe):
             size, lineage = recipe.request.ledger_size, recipe.request.lineage.digest
             if size < self._held.size:
                 self._held = HeldParts()
@@ -145,7 +137,7 @@ class Remaking:
         for name, offer in opened.extras.items():
             yield offer.digest, f"{name} of round {opened.number}"
 
-    def _solved(self, recipe: SolvedRecipe, finished: Finished) -> tuple[ReplayState, str]:
+    def _solved(self, recipe: recipes.SolvedRecipe, finished: Finished) -> tuple[ReplayState, str]:
         made, recorded = finished.happening, recipe.recorded
         if isinstance(made, ModelFailed):
             return "differs", f"could not be made: {made.reason}"
@@ -164,7 +156,9 @@ class Remaking:
         pair = _Pair("head", recorded.head, made.head, elsewhere, comparison.SOLVED)
         return self._compared(pair, finished, lambda data: decode_head(data, shape).tensors)
 
-    def _averaged(self, recipe: AveragedRecipe, finished: Finished) -> tuple[ReplayState, str]:
+    def _averaged(
+        self, recipe: recipes.AveragedRecipe, finished: Finished
+    ) -> tuple[ReplayState, str]:
         made, recorded = finished.happening, recipe.recorded
         if isinstance(made, RoundNotAveraged):
             return "differs", f"could not be made: {made.reason}"
@@ -188,7 +182,7 @@ class Remaking:
         pair = _Pair("weights", *weights, elsewhere, tolerance)
         return self._compared(pair, finished, lambda data: (side.network_of(own, data)[1],))
 
-    def _imported(self, recipe: ImportedRecipe) -> tuple[ReplayState, str]:
+    def _imported(self, recipe: recipes.ImportedRecipe) -> tuple[ReplayState, str]:
         """Look whether the files of a model from elsewhere are those that the entry names."""
         recorded = recipe.recorded
         found = {
@@ -200,7 +194,7 @@ class Remaking:
         state, said = self._equal(None, found)
         return state, f"imported from {recorded.name}, and held by digest: {said}"
 
-    def _taken(self, recipe: TakenRecipe) -> tuple[ReplayState, str]:
+    def _taken(self, recipe: recipes.TakenRecipe) -> tuple[ReplayState, str]:
         """Compare a network that was taken as a model with what the entry says that gave it."""
         fault = comparison.unlike("head", recipe.weights, recipe.recorded.head)
         if fault:
@@ -249,10 +243,10 @@ class Remaking:
         return ("within tolerance" if apart <= pair.tolerance else "differs"), said
 
 
-def _title(recipe: Recipe) -> str:
-    if isinstance(recipe, AveragedRecipe):
+def _title(recipe: recipes.Recipe) -> str:
+    if isinstance(recipe, recipes.AveragedRecipe):
         return f"round {recipe.recorded.number}, phase {recipe.recorded.phase}"
-    if isinstance(recipe, JudgedRecipe):
+    if isinstance(recipe, recipes.JudgedRecipe):
         return f"parts set aside by entry {recipe.index}"
     return f"model {recipe.recorded.version}"
 

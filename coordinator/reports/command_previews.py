@@ -12,12 +12,7 @@ from fleetledger.coordinator.reports.rollouts.lookup import active_rollout, one_
 from fleetledger.coordinator.reports.rollouts.rollout_waits import preview_waits
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
-from fleetledger.coordinator.topics.models.queries import (
-    describe_canaries,
-    going_back,
-    measured_version,
-    one_version,
-)
+from fleetledger.coordinator.topics.models import queries as model_queries
 from fleetledger.coordinator.topics.rollouts.membership import DeviceStage
 from fleetledger.schemas.count_words import agree
 
@@ -40,15 +35,15 @@ def preview_push(
     version.
     """
     models = state_of(ledger).models
-    known = one_version(models, version).made.class_names
+    known = model_queries.one_version(models, version).made.class_names
     pinned = set() if over_pins else {one for one, pin in models.pins.items() if pin != version}
     running = _running(ledger)
     meant = tuple(running) if choice.is_open else chosen_in(ledger, choice)
     leaving = Counter(running.get(device) for device in meant if device not in pinned)
     same = leaving.pop(version, 0)
-    lines = [f"to {measured_version(models, version).text}"]
+    lines = [f"to {model_queries.measured_version(models, version).text}"]
     for former, devices in sorted(leaving.items(), key=lambda item: -item[1]):
-        text = "no model" if former is None else measured_version(models, former).text
+        text = "no model" if former is None else model_queries.measured_version(models, former).text
         lines.append(f"from {text}: {count_of(devices)}{_fetched(ledger, version, former)}")
     if not meant:
         lines.append("nobody is admitted yet; devices that come get it")
@@ -61,7 +56,7 @@ def preview_push(
         name
         for former in leaving
         if former
-        for name in one_version(models, former).made.class_names
+        for name in model_queries.one_version(models, former).made.class_names
     }
     lost = sorted(learned - set(known))
     if lost:
@@ -86,10 +81,10 @@ def preview_back(
 
     `canaries` where devices with a version of their own go back too; `unsigned` as of a push.
     """
-    step, stays = going_back(ledger, to), "goes back too" if canaries else "stays so"
+    step, stays = model_queries.going_back(ledger, to), "goes back too" if canaries else "stays so"
     return (
         f"all devices are to run {step.leaving.text}",
-        *(f"{line}, which {stays}" for line in describe_canaries(step.canaries)),
+        *(f"{line}, which {stays}" for line in model_queries.describe_canaries(step.canaries)),
         f"to go back to: {step.to.text}; new models are held then",
         *(_waits_for_signature(step.to.version) if unsigned else ()),
         _as_rollout(step.to.version),
@@ -153,7 +148,7 @@ def _fetched(ledger: LedgerReader, version: int, former: int | None) -> str:
 
 def _file_sizes(ledger: LedgerReader, version: int) -> dict[str, int]:
     """Return the bytes of each file of a version, by digest; none before it is exported."""
-    exported = one_version(state_of(ledger).models, version).exported
+    exported = model_queries.one_version(state_of(ledger).models, version).exported
     return {file.digest: file.size for file in exported.files} if exported is not None else {}
 
 

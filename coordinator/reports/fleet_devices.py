@@ -6,14 +6,7 @@ from fleetledger.coordinator.core.phrases import natural
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot
-from fleetledger.coordinator.reports.answers import (
-    AccuracyThere,
-    DeviceState,
-    FleetDevice,
-    HealthNow,
-    RightCount,
-    Trouble,
-)
+from fleetledger.coordinator.reports import answers
 from fleetledger.coordinator.reports.old_and_new_classes import names_of_newest
 from fleetledger.coordinator.topics.devices.state import Device, DevicesState
 from fleetledger.schemas.values import DeviceId
@@ -21,7 +14,7 @@ from fleetledger.schemas.values import DeviceId
 
 def fleet_devices(
     ledger: LedgerReader, state: State, live: LiveSnapshot | None
-) -> tuple[FleetDevice, ...]:
+) -> tuple[answers.FleetDevice, ...]:
     """Return every admitted device; `live` is that of a coordinator that runs, None without."""
     measured, held = _accuracies(ledger, state), state.contributions.held()
     pinned = state.models.pinned
@@ -34,7 +27,7 @@ def fleet_devices(
         heard = state.heard_ns.get(name)
         told = () if now is None else now.told
         found.append(
-            FleetDevice(
+            answers.FleetDevice(
                 name=name,
                 state=there,
                 last_seen=_last_seen(heard, now),
@@ -66,7 +59,9 @@ def fleet_devices(
                 problems=(
                     *troubles(state.devices, name),
                     *(
-                        Trouble(about=one.about, text=one.text, since=at, hinders=one.hinders)
+                        answers.Trouble(
+                            about=one.about, text=one.text, since=at, hinders=one.hinders
+                        )
                         for one, at in told
                     ),
                 ),
@@ -76,16 +71,16 @@ def fleet_devices(
     return tuple(found)
 
 
-def troubles(devices: DevicesState, sender: DeviceId) -> list[Trouble]:
+def troubles(devices: DevicesState, sender: DeviceId) -> list[answers.Trouble]:
     """Return what a sender said last in its present run, newest first."""
     known = devices.problems.get(sender, {})
     return [
-        Trouble(about=about, text=one.text, index=one.index, since=one.time_ns)
+        answers.Trouble(about=about, text=one.text, index=one.index, since=one.time_ns)
         for about, one in reversed(known.items())
     ]
 
 
-def _state(item: Device, now: DeviceNow | None, key: str, *, served: bool) -> DeviceState:
+def _state(item: Device, now: DeviceNow | None, key: str, *, served: bool) -> answers.DeviceState:
     if key == "revoked":
         return "revoked"
     if item.doubled is not None:
@@ -100,7 +95,7 @@ def _state(item: Device, now: DeviceNow | None, key: str, *, served: bool) -> De
 
 
 def _absent_since(
-    item: Device, heard_ns: int | None, now: DeviceNow | None, state: DeviceState
+    item: Device, heard_ns: int | None, now: DeviceNow | None, state: answers.DeviceState
 ) -> int | None:
     if state == "never seen":
         return item.admitted_ns
@@ -114,12 +109,12 @@ def _last_seen(heard_ns: int | None, now: DeviceNow | None) -> int | None:
     return max((time for time in times if time is not None), default=None)
 
 
-def _health(now: DeviceNow | None) -> HealthNow | None:
+def _health(now: DeviceNow | None) -> answers.HealthNow | None:
     if now is None or now.health is None or now.health_ns is None:
         return None
     said = now.health
     hottest = max(said.temperatures, key=lambda zone: zone.celsius, default=None)
-    return HealthNow(
+    return answers.HealthNow(
         time=now.health_ns,
         hottest_zone=None if hottest is None else hottest.zone,
         celsius=None if hottest is None else hottest.celsius,
@@ -134,7 +129,7 @@ def _health(now: DeviceNow | None) -> HealthNow | None:
     )
 
 
-def _accuracies(ledger: LedgerReader, state: State) -> dict[DeviceId, AccuracyThere]:
+def _accuracies(ledger: LedgerReader, state: State) -> dict[DeviceId, answers.AccuracyThere]:
     """Return what each device measured last, of all classes and of those that came last."""
     there = {name: state.models.of(name) for name in state.devices.admitted}
     versions = {said.evaluated_version for said in there.values()}
@@ -152,7 +147,7 @@ def _accuracies(ledger: LedgerReader, state: State) -> dict[DeviceId, AccuracyTh
         fresh = [counted for each, counted in results[of.index].items() if each in new]
         right = sum(counted["correct"] for counted in fresh)
         total = sum(counted["total"] for counted in fresh)
-        found[name] = AccuracyThere(
+        found[name] = answers.AccuracyThere(
             version=version,
             index=of.index,
             all=_count(of.correct, of.total),
@@ -163,5 +158,5 @@ def _accuracies(ledger: LedgerReader, state: State) -> dict[DeviceId, AccuracyTh
     return found
 
 
-def _count(correct: int, total: int) -> RightCount | None:
-    return RightCount(correct=correct, total=total) if total else None
+def _count(correct: int, total: int) -> answers.RightCount | None:
+    return answers.RightCount(correct=correct, total=total) if total else None

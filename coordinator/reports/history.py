@@ -1,13 +1,17 @@
-"""Kinds of entry by what they are about, and entries that need a person."""
+"""Entries in a sentence each, by what they are about, and those that need a person."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
 
+from pydantic import ValidationError
+
+from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.state import KINDS, TOPICS
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.schemas.errors import shorten
 
 _ABOUT: Mapping[str, tuple[str, ...]] = {
     "stages": ("stages", "classes"),
@@ -50,3 +54,21 @@ def trouble_count(ledger: LedgerReader) -> int:
 def _all_troubles(ledger: LedgerReader) -> list[int]:
     rows = ledger.db.execute(f"{_TROUBLES} ORDER BY 1 DESC")
     return [index for (index,) in rows.fetchall()]
+
+
+def sentence_of(entry: Entry) -> str:
+    """Return one sentence about an entry; the fields of one that is not of this program."""
+    kind = KINDS.get(entry.kind)
+    if kind is None:
+        return _listed(entry)
+    try:
+        body: EntryBody = kind.body.model_validate(entry.body)
+    except ValidationError:
+        return _listed(entry)  # written by another version of this program
+    return body.say(EntryContext(entry.index, entry.device, entry.time_ns))
+
+
+def _listed(entry: Entry) -> str:
+    about = f" about {entry.device}" if entry.device and entry.device != entry.actor else ""
+    fields = ", ".join(f"{name} = {shorten(value)}" for name, value in entry.body.items())
+    return f"{entry.actor} recorded {entry.kind}{about}" + (f": {fields}" if fields else "")

@@ -12,14 +12,8 @@ from shlex import quote
 from fleetledger.coordinator.core.phrases import count_of, some, span
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reports import answers
 from fleetledger.coordinator.reports.absence import absences
-from fleetledger.coordinator.reports.answers import (
-    CoordinatorRun,
-    FleetDevice,
-    Need,
-    StageNow,
-    Trouble,
-)
 from fleetledger.coordinator.reports.fleet_devices import troubles
 from fleetledger.coordinator.reports.rollouts.report import RolloutSummary
 from fleetledger.coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS
@@ -44,15 +38,15 @@ class KnownFleet:
     ledger: LedgerReader
     state: State
     """That the ledger gives."""
-    run: CoordinatorRun
-    devices: tuple[FleetDevice, ...]
+    run: answers.CoordinatorRun
+    devices: tuple[answers.FleetDevice, ...]
     rollouts: tuple[RolloutSummary, ...]
     """That something is still to come of."""
     time_ns: int
-    stage: StageNow | None
+    stage: answers.StageNow | None
 
 
-def needs(known: KnownFleet) -> tuple[Need, ...]:
+def needs(known: KnownFleet) -> tuple[answers.Need, ...]:
     """Return what needs a person: what cannot wait first, and in each half the gravest first."""
     found = [
         *_of_the_coordinator(known),
@@ -77,19 +71,19 @@ def needs(known: KnownFleet) -> tuple[Need, ...]:
     return tuple(sorted(found, key=lambda need: need.urgency != "now"))
 
 
-def at_home(need: Need, home: Path) -> Need:
+def at_home(need: answers.Need, home: Path) -> answers.Need:
     """Return a need whose commands find the coordinator that lives in `home`."""
     command = None if need.command is None else command_at(need.command, home)
     sentence = commands_at(need.sentence, home)
     return need.model_copy(update={"command": command, "sentence": sentence})
 
 
-def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
+def _of_the_coordinator(known: KnownFleet) -> Iterator[answers.Need]:
     ledger = known.ledger
     last_ns = ledger.entry(ledger.size - 1).time_ns if ledger.size else 0
     ahead = last_ns - known.time_ns
     if ahead > CALENDAR_TOLERANCE_NS:
-        yield Need(
+        yield answers.Need(
             key="clock",
             urgency="now",
             sentence=f"Entries of the ledger are {span(ahead)} ahead of this machine's calendar; "
@@ -98,7 +92,7 @@ def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
         )
     run = known.run
     if not run.running:
-        yield Need(
+        yield answers.Need(
             key="coordinator:not-running",
             urgency="now",
             sentence=_not_running(run, known.time_ns),
@@ -107,7 +101,7 @@ def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
         return
     for problem in run.problems:
         how = "cannot do its work" if problem.hinders else f"has a problem with {problem.about}"
-        yield Need(
+        yield answers.Need(
             key=f"coordinator:{problem.about}:{_NUMBERS.sub('', problem.text)}",
             urgency="now" if problem.hinders else "today",
             sentence=f"The coordinator {how}: {problem.text}.",
@@ -115,7 +109,7 @@ def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
         )
     if not run.connected:
         why = f": {run.connection}" if run.connection else ""
-        yield Need(
+        yield answers.Need(
             key="coordinator:broker",
             urgency="now",
             sentence=f"The coordinator is not connected to the broker{why}.",
@@ -123,7 +117,7 @@ def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
         )
 
 
-def _not_running(run: CoordinatorRun, now_ns: int) -> str:
+def _not_running(run: answers.CoordinatorRun, now_ns: int) -> str:
     if run.last_written is None:
         return "No coordinator runs: nothing is taken in, and nothing goes out."
     if run.process is not None:
@@ -141,7 +135,7 @@ def _not_running(run: CoordinatorRun, now_ns: int) -> str:
     )
 
 
-def _of_passwords(known: KnownFleet) -> Iterator[Need]:
+def _of_passwords(known: KnownFleet) -> Iterator[answers.Need]:
     there = {device.name for device in known.devices if device.state != "revoked"}
     for seen in known.run.misused:
         own = seen.user in there
@@ -149,7 +143,7 @@ def _of_passwords(known: KnownFleet) -> Iterator[Need]:
             continue  # who was shut out or retired meanwhile
         seen_at = f"{seen.sentence}, the last time at {clock_time(seen.last_ns, known.time_ns)}."
         if own:
-            yield Need(
+            yield answers.Need(
                 key=f"password:{seen.user}",
                 urgency="now",
                 sentence=f"{seen_at} Somebody else may have its password.",
@@ -157,7 +151,7 @@ def _of_passwords(known: KnownFleet) -> Iterator[Need]:
                 command=f"fleetledger coordinator revoke {seen.user}",
             )
         else:
-            yield Need(
+            yield answers.Need(
                 key=f"password:{seen.user}",
                 urgency="now",
                 sentence=f"{seen_at} Somebody else may have its password: delete it in the folder "
@@ -165,10 +159,10 @@ def _of_passwords(known: KnownFleet) -> Iterator[Need]:
             )
 
 
-def _of_twins(known: KnownFleet) -> Iterator[Need]:
+def _of_twins(known: KnownFleet) -> Iterator[answers.Need]:
     for name, found in known.state.devices.doubled.items():
         one, other = found.runs
-        yield Need(
+        yield answers.Need(
             key=f"twins:{name}",
             urgency="now",
             sentence=f"Two installations run as {name}, {one} and {other}: nothing "
@@ -180,11 +174,11 @@ def _of_twins(known: KnownFleet) -> Iterator[Need]:
         )
 
 
-def _of_replaced(known: KnownFleet) -> Iterator[Need]:
+def _of_replaced(known: KnownFleet) -> Iterator[answers.Need]:
     for row in earlier_in(known.ledger):
         if row.device in known.state.devices.doubled:
             continue
-        yield Need(
+        yield answers.Need(
             key=f"replaced:{row.device}",
             urgency="now",
             sentence=f"{row.device} runs as another installation than the one that gave "
@@ -197,13 +191,13 @@ def _of_replaced(known: KnownFleet) -> Iterator[Need]:
         )
 
 
-def _of_rollouts(known: KnownFleet) -> Iterator[Need]:
+def _of_rollouts(known: KnownFleet) -> Iterator[answers.Need]:
     for one in known.rollouts:
         show, index = f"fleetledger rollout show {one.number}", one.newest_index
         if one.stage == "paused":
             runs = f"Model {one.version} has run on {one.ran:,} of {count_of(one.devices)}"
             back = "" if one.former is None else f"; going back leads to model {one.former}"
-            yield Need(
+            yield answers.Need(
                 key=f"rollout:{one.number}:paused:{index}",
                 urgency="now",
                 sentence=one.sentence,
@@ -213,7 +207,7 @@ def _of_rollouts(known: KnownFleet) -> Iterator[Need]:
             )
         elif one.waits_for == "approval":
             approve = f"fleetledger rollout approve {one.number}"
-            yield Need(
+            yield answers.Need(
                 key=f"rollout:{one.number}:approve:{one.group}",
                 urgency="now",
                 sentence=one.sentence,
@@ -222,7 +216,7 @@ def _of_rollouts(known: KnownFleet) -> Iterator[Need]:
             )
         elif one.waits_for == "start":
             start = f"fleetledger rollout start {one.number}"
-            yield Need(
+            yield answers.Need(
                 key=f"rollout:{one.number}:start",
                 urgency="today",
                 sentence=one.sentence,
@@ -231,11 +225,11 @@ def _of_rollouts(known: KnownFleet) -> Iterator[Need]:
             )
 
 
-def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
+def _of_work_that_stands(known: KnownFleet) -> Iterator[answers.Need]:
     stopped = stopped_in(known.ledger)
     if stopped is not None:
         index, reason = stopped
-        yield Need(
+        yield answers.Need(
             key=f"rounds:{index}",
             urgency="now",
             sentence=f"Rounds have stopped: {reason}",
@@ -245,7 +239,7 @@ def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
     failed = known.state.models.failed
     if failed is not None:
         index, reason = failed.index, failed.reason
-        yield Need(
+        yield answers.Need(
             key=f"model-failed:{index}",
             urgency="now",
             sentence=f"No model could be made: {reason}",
@@ -258,7 +252,7 @@ def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
         if push.rollout is not None:
             whom = f"group {push.group} of rollout {push.rollout}"
             sign = f"fleetledger rollout approve {push.rollout} --key FILE"
-        yield Need(
+        yield answers.Need(
             key=f"release:{push.index}",
             urgency="now",
             sentence=f"Model {push.version} waits for a release before {whom} may install it.",
@@ -268,7 +262,7 @@ def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
         )
 
 
-def _of_roots(known: KnownFleet) -> Iterator[Need]:
+def _of_roots(known: KnownFleet) -> Iterator[answers.Need]:
     root = root_entry(known.ledger)
     index, expires = (None, None) if root is None else (root[0], root[1].document.expires_ns)
     if expires is None:
@@ -278,7 +272,7 @@ def _of_roots(known: KnownFleet) -> Iterator[Need]:
         return
     expired = left <= 0
     how = "expired: nothing is installed by it any more" if expired else "expires soon"
-    yield Need(
+    yield answers.Need(
         key=f"root:{expired}",
         urgency="now" if expired else "today",
         sentence=f"The fleet's root {how} ({clock_time(expires, known.time_ns)}).",
@@ -287,7 +281,7 @@ def _of_roots(known: KnownFleet) -> Iterator[Need]:
     )
 
 
-def _of_silence(known: KnownFleet) -> Iterator[Need]:
+def _of_silence(known: KnownFleet) -> Iterator[answers.Need]:
     silent = [
         item
         for item in known.devices
@@ -295,7 +289,7 @@ def _of_silence(known: KnownFleet) -> Iterator[Need]:
     ]
     if silent:
         first = min(item.silent_since for item in silent if item.silent_since is not None)
-        yield Need(
+        yield answers.Need(
             key="silent",
             urgency="now",
             sentence=f"Nothing that can be believed came of {some(d.name for d in silent)}.",
@@ -305,8 +299,8 @@ def _of_silence(known: KnownFleet) -> Iterator[Need]:
         )
 
 
-def _of_models_on_devices(known: KnownFleet) -> Iterator[Need]:
-    failed: defaultdict[tuple[int | None, str], list[FleetDevice]] = defaultdict(list)
+def _of_models_on_devices(known: KnownFleet) -> Iterator[answers.Need]:
+    failed: defaultdict[tuple[int | None, str], list[answers.FleetDevice]] = defaultdict(list)
     for item in known.devices:
         if item.model_state in {"failed", "rolled_back"} and item.state != "revoked":
             failed[item.model_version, item.model_state].append(item)
@@ -314,7 +308,7 @@ def _of_models_on_devices(known: KnownFleet) -> Iterator[Need]:
         said = next((f": {item.model_reason}" for item in items if item.model_reason), "")
         what = "failed" if state == "failed" else "was rolled back"
         index = items[0].model_index
-        yield Need(
+        yield answers.Need(
             key=f"model:{version}:{state}",
             urgency="today",
             sentence=f"Model {version} {what} on {some(item.name for item in items)}{said}.",
@@ -324,8 +318,8 @@ def _of_models_on_devices(known: KnownFleet) -> Iterator[Need]:
         )
 
 
-def _of_problems(known: KnownFleet) -> Iterator[Need]:
-    told: defaultdict[str, list[tuple[str, Trouble]]] = defaultdict(list)
+def _of_problems(known: KnownFleet) -> Iterator[answers.Need]:
+    told: defaultdict[str, list[tuple[str, answers.Trouble]]] = defaultdict(list)
     for item in known.devices:
         for trouble in item.problems if item.state != "revoked" else ():
             told[trouble.about].append((item.name, trouble))
@@ -339,7 +333,7 @@ def _of_problems(known: KnownFleet) -> Iterator[Need]:
         index = next((trouble.index for _, trouble in items if trouble.index is not None), None)
         others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
         first = items[0][1]
-        yield Need(
+        yield answers.Need(
             key=f"problem:{about}",
             urgency="today",
             sentence=f"{items[0][0]}{others} has a problem with {about}: {first.text}",
@@ -352,7 +346,7 @@ def _of_problems(known: KnownFleet) -> Iterator[Need]:
         )
 
 
-def _of_wire(known: KnownFleet) -> Iterator[Need]:
+def _of_wire(known: KnownFleet) -> Iterator[answers.Need]:
     """Yield one for each range of versions that has none in common with the coordinator's."""
     others = defaultdict[tuple[str, str, str], list[str]](list)
     for item in known.devices:
@@ -360,7 +354,7 @@ def _of_wire(known: KnownFleet) -> Iterator[Need]:
             others[item.state, str(item.wire), str(item.refused_by)].append(item.name)
     for (state, theirs, ours), names in sorted(others.items()):
         one = len(names) == 1
-        yield Need(
+        yield answers.Need(
             key=f"wire:{state}:{theirs}",
             urgency="now",
             sentence=f"{some(names)} {'is' if one else 'are'} {state}: "
@@ -373,7 +367,7 @@ def _of_wire(known: KnownFleet) -> Iterator[Need]:
         )
 
 
-def _of_programs(known: KnownFleet) -> Iterator[Need]:
+def _of_programs(known: KnownFleet) -> Iterator[answers.Need]:
     """Yield one for each version of the program that is not the coordinator's."""
     own, others = known.run.version, defaultdict[str, list[str]](list)
     for item in known.devices:
@@ -381,7 +375,7 @@ def _of_programs(known: KnownFleet) -> Iterator[Need]:
             others[str(item.agent_version)].append(item.name)
     for version, names in sorted(others.items()) if own is not None else ():
         runs = "runs" if len(names) == 1 else "run"
-        yield Need(
+        yield answers.Need(
             key=f"program:{version}",
             urgency="today",
             sentence=f"{count_of(len(names))} {runs} fleetledger {version}; the coordinator runs "
@@ -392,11 +386,11 @@ def _of_programs(known: KnownFleet) -> Iterator[Need]:
         )
 
 
-def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
+def _of_models_that_wait(known: KnownFleet) -> Iterator[answers.Need]:
     models = known.state.models
     if models.withheld is not None and models.learned not in models.canaries:
         index, lacks = models.withheld.index, models.withheld.lacks
-        yield Need(
+        yield answers.Need(
             key=f"withheld:{models.learned}",
             urgency="now",
             sentence=f"Model {models.learned} does not know {some(lacks)} any more, since "
@@ -407,7 +401,7 @@ def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
     tried = set(models.canaries)
     waits = models.learned
     if models.held_index is not None and waits not in {None, models.desired_of_all, *tried}:
-        yield Need(
+        yield answers.Need(
             key=f"held:{waits}",
             urgency="today",
             sentence=f"Model {waits} is held: it goes to no device until you push it.",
@@ -417,7 +411,7 @@ def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
     for version, names in sorted(models.canaries.items()):
         if version == models.desired_of_all:
             continue
-        yield Need(
+        yield answers.Need(
             key=f"tried:{version}",
             urgency="today",
             sentence=f"Model {version} is tried on {some(names)}: let all devices have it, or go "
@@ -427,9 +421,9 @@ def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
         )
 
 
-def _of_parts_set_aside(known: KnownFleet) -> Iterator[Need]:
+def _of_parts_set_aside(known: KnownFleet) -> Iterator[answers.Need]:
     for row in set_aside_in(known.ledger):
-        yield Need(
+        yield answers.Need(
             key=f"set-aside:{row.device}:{row.index}",
             urgency="today",
             sentence=f"{count_of(row.parts, 'contribution')} of {row.device} set aside: {row.why}. "
@@ -440,9 +434,9 @@ def _of_parts_set_aside(known: KnownFleet) -> Iterator[Need]:
         )
 
 
-def _of_shares(known: KnownFleet) -> Iterator[Need]:
+def _of_shares(known: KnownFleet) -> Iterator[answers.Need]:
     for row in left_out_in(known.ledger):
-        yield Need(
+        yield answers.Need(
             key=f"left-out:{row.device}",
             urgency="today",
             sentence=f"Something is left out of the sum: {row.text}",
@@ -452,10 +446,10 @@ def _of_shares(known: KnownFleet) -> Iterator[Need]:
         )
 
 
-def _of_unseen(known: KnownFleet) -> Iterator[Need]:
+def _of_unseen(known: KnownFleet) -> Iterator[answers.Need]:
     unseen = unseen_in(known.ledger)
     if unseen is not None:
-        yield Need(
+        yield answers.Need(
             key=f"unseen:{unseen.stage}",
             urgency="today",
             sentence=f"No device gave images of {some(unseen.class_names)}, which stage "
@@ -465,7 +459,7 @@ def _of_unseen(known: KnownFleet) -> Iterator[Need]:
         )
 
 
-def _of_reports(known: KnownFleet) -> Iterator[Need]:
+def _of_reports(known: KnownFleet) -> Iterator[answers.Need]:
     """Yield one for all classes that the same devices report."""
     reporters: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for row in reports_in(known.ledger):
@@ -475,7 +469,7 @@ def _of_reports(known: KnownFleet) -> Iterator[Need]:
     for name, found in sorted(reporters.items()):
         alike[tuple(sorted(found))].append(name)
     for devices, names in alike.items():
-        yield Need(
+        yield answers.Need(
             key=f"report:{' '.join(names)}",
             urgency="today",
             sentence=f"{some(devices)} {'has' if len(devices) == 1 else 'have'} images of "

@@ -12,13 +12,9 @@ from typing_extensions import Self
 from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.verify import VerificationReport
-from fleetledger.coordinator.reports.answers import (
-    DeviceState,
-    FleetDevice,
-    RetiredDevice,
-)
+from fleetledger.coordinator.reports import answers
 from fleetledger.coordinator.reports.contributions import ClassFacts
-from fleetledger.coordinator.reports.sentences import sentence_of
+from fleetledger.coordinator.reports.history import sentence_of
 from fleetledger.coordinator.reports.stages import StageFacts
 from fleetledger.coordinator.topics.devices.choice import describe_tags
 from fleetledger.coordinator.topics.models.queries import HELD, ListedModel, describe_canaries
@@ -83,7 +79,7 @@ class ListedDevice(Strict):
     """An admitted device, and what it is chosen by."""
 
     name: Annotated[str, Column("device")]
-    state: Annotated[DeviceState, Column("state")]
+    state: Annotated[answers.DeviceState, Column("state")]
     tags: Annotated[dict[str, str], Column("tags", describe_tags)]
     """The operator's over the owner's."""
     active_version: Annotated[int | None, Column("model")]
@@ -105,7 +101,7 @@ class DevicesReport(Report):
     titles: ClassVar[Mapping[str, str]] = {"devices": "Devices", "retired": "Retired"}
     devices: tuple[ListedDevice, ...]
     """By name."""
-    retired: tuple[RetiredDevice, ...] = ()
+    retired: tuple[answers.RetiredDevice, ...] = ()
     """Devices that were taken out, by name."""
 
     @property
@@ -118,7 +114,7 @@ class DevicesReport(Report):
 class DeviceReport(Report):
     """What `device show` shows."""
 
-    device: FleetDevice
+    device: answers.FleetDevice
 
     def above(self) -> Iterator[str]:
         """Return it in sentences."""

@@ -12,12 +12,8 @@ from pathlib import Path
 
 from fleetledger.coordinator.errors import KeyFileError
 from fleetledger.coordinator.settings import CoordinatorSettings, load
+from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.releases.commands import SignModel
-from fleetledger.coordinator.topics.releases.views import (
-    group_to_sign,
-    newest_root,
-    release_to_sign,
-)
 from fleetledger.coordinator.trust.key_files import read_key
 from fleetledger.schemas.keys import SigningKey
 from fleetledger.schemas.releases import Release, SignedRelease
@@ -56,7 +52,7 @@ class HomeReleaseKey:
 
 def waits_for_key(home: Path) -> bool:
     """Return whether models wait for a signature that no key in this home can give."""
-    root = newest_root(home)
+    root = release_views.newest_root(home)
     if root is None:
         return False
     return not release_signer(home, load(home)).is_ready(root.document)
@@ -72,7 +68,7 @@ def signed_version(home: Path, version: int, key: Path, now_ns: int) -> SignMode
 
     Raises `CommandError` where it does not wait, and `KeyFileError` for a key that cannot be used.
     """
-    return _signed(*release_to_sign(home, load(home), version, now_ns), key)
+    return _signed(*release_views.release_to_sign(home, load(home), version, now_ns), key)
 
 
 def signed_group(home: Path, rollout: int, group: int | None, key: Path, now_ns: int) -> SignModel:
@@ -80,7 +76,7 @@ def signed_group(home: Path, rollout: int, group: int | None, key: Path, now_ns:
 
     The group that waits first where `group` is None. Raises as `signed_version` does.
     """
-    return _signed(*group_to_sign(home, load(home), rollout, group, now_ns), key)
+    return _signed(*release_views.group_to_sign(home, load(home), rollout, group, now_ns), key)
 
 
 def _signed(action: int, release: Release, key: Path) -> SignModel:

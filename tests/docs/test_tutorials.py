@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.dashboard.parts.device_filter import chosen
+from fleetledger.coordinator.dashboard.pages.fleet import chosen
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.live.file import read_live
 from fleetledger.coordinator.paths import ledger_path

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger.coordinator.ledger.verify import verify
-from fleetledger.coordinator.reports.sentences import sentence_of
+from fleetledger.coordinator.reports.history import sentence_of
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
 from fleetledger.methods.registry import statistics_coordinator

@@ -19,7 +19,7 @@ from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.models.joined import joined_model
 from fleetledger.coordinator.models.networks import prepare_network
-from fleetledger.coordinator.reports.sentences import sentence_of
+from fleetledger.coordinator.reports.history import sentence_of
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fleetledger.coordinator.ledger.verify import verify
-from fleetledger.coordinator.reports.sentences import sentence_of
+from fleetledger.coordinator.reports.history import sentence_of
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     NothingReported,

@@ -19,22 +19,13 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.file import online_now
 from fleetledger.coordinator.provisioning.broker_access import close_access, open_access
-from fleetledger.coordinator.reports.command_previews import (
-    preview_back,
-    preview_push,
-    preview_rollout,
-)
+from fleetledger.coordinator.reports import command_previews
 from fleetledger.coordinator.reports.rollouts.plan_words import plan_of
 from fleetledger.coordinator.reports.rollouts.preview import preview
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
 from fleetledger.coordinator.topics.contributions.commands import RetractContributions
+from fleetledger.coordinator.topics.devices import commands as device_commands
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
-from fleetledger.coordinator.topics.devices.commands import (
-    AdmitDevice,
-    RetireDevice,
-    SettleTwins,
-    TagDevices,
-)
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.keys.commands import RevokeKey
 from fleetledger.coordinator.topics.models.commands import GoBack, HoldModels, PinDevices, PushModel
@@ -78,10 +69,10 @@ def _tag_line(values: Values) -> tuple[str, ...]:
     return tuple(word for tagged in words(values.get("tagged", "")) for word in ("--tag", tagged))
 
 
-def _tag(values: Values) -> TagDevices:
+def _tag(values: Values) -> device_commands.TagDevices:
     chosen = _choice(values)
     put = (word.partition("=") for word in words(values.get("put", "")))
-    return TagDevices(
+    return device_commands.TagDevices(
         devices=chosen.devices,
         tags=chosen.tags,
         put={TagName(name): TagValue(value) for name, _, value in put},
@@ -109,7 +100,7 @@ def _preview_pin(home: Path, ledger: LedgerReader, values: Values) -> tuple[str,
     if version is None:
         return (f"{count_of(len(chosen_in(ledger, chosen)))}: the pin ends",)
     unsigned = waits_for_key(home)
-    return preview_push(ledger, chosen, version, over_pins=True, unsigned=unsigned)
+    return command_previews.preview_push(ledger, chosen, version, over_pins=True, unsigned=unsigned)
 
 
 def _pin_words(values: Values) -> tuple[str, ...]:
@@ -130,7 +121,7 @@ _DEVICES = (
         "admit",
         "Admit a device",
         "The device may take part, under this name at the broker.",
-        lambda values: AdmitDevice(device=DeviceId(values["device"])),
+        lambda values: device_commands.AdmitDevice(device=DeviceId(values["device"])),
         lambda values: ("coordinator", "admit", values["device"]),
         (DEVICE,),
         then=open_access,
@@ -149,7 +140,9 @@ _DEVICES = (
         "Retire a device",
         "Nothing waits for it any more, and nothing of it is taken in until it is admitted again. "
         "What it gave stays.",
-        lambda values: RetireDevice(device=DeviceId(values["device"]), reason=values["reason"]),
+        lambda values: device_commands.RetireDevice(
+            device=DeviceId(values["device"]), reason=values["reason"]
+        ),
         lambda values: ("device", "retire", values["device"], "--reason", values["reason"]),
         (DEVICE, REASON),
         then=close_access,
@@ -185,7 +178,7 @@ _DEVICES = (
         "settle",
         "Say which installation goes on",
         "The other installation under this name is shut out, and keeps its images.",
-        lambda values: SettleTwins(
+        lambda values: device_commands.SettleTwins(
             device=DeviceId(values["device"]), installation=BootId(values["installation"])
         ),
         lambda values: (
@@ -251,7 +244,7 @@ def _push(values: Values) -> PushModel:
 
 def _preview_push(home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
     version, unsigned = int(values["version"]), waits_for_key(home)
-    return preview_push(ledger, _choice(values), version, unsigned=unsigned)
+    return command_previews.preview_push(ledger, _choice(values), version, unsigned=unsigned)
 
 
 def _push_line(values: Values) -> tuple[str, ...]:
@@ -297,7 +290,7 @@ _MODELS = (
                 "canaries", "Devices that try another version go back too", "", False, flag=True
             ),
         ),
-        lambda home, ledger, values: preview_back(
+        lambda home, ledger, values: command_previews.preview_back(
             ledger,
             _version(values),
             canaries="canaries" in values,
@@ -333,7 +326,7 @@ def _why(verb: str, *more: str) -> Callable[[Values], tuple[str, ...]]:
 
 
 def _of_rollout(action: str) -> Callable[[Path, LedgerReader, Values], tuple[str, ...]]:
-    return lambda home, ledger, values: preview_rollout(
+    return lambda home, ledger, values: command_previews.preview_rollout(
         ledger, action, int(values["rollout"]), time.time_ns(), unsigned=waits_for_key(home)
     )
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.sources import Asked, Sources, count_of
-from fleetledger.coordinator.reports.contributions import (
-    STATES,
-    ContributionFacts,
-    ContributionFilter,
-    CountsOverTime,
-    by_state,
-    given,
-    over_time,
-)
+from fleetledger.coordinator.reports import contributions
 from fleetledger.coordinator.reports.model_waits import contributions_wait
 from fleetledger.coordinator.reports.waits import Wait
 from fleetledger.coordinator.topics.contributions.state import GivenAmount
@@ -35,29 +27,29 @@ class ContributionsPage(PageModel):
     """What those wait for that no version is made of, of all devices."""
     states: dict[str, GivenAmount]
     """How many had the same end."""
-    by_hour: CountsOverTime
-    by_day: CountsOverTime
-    lines: tuple[ContributionFacts, ...]
+    by_hour: contributions.CountsOverTime
+    by_day: contributions.CountsOverTime
+    lines: tuple[contributions.ContributionFacts, ...]
     older: int | None
 
     @property
     def words(self) -> dict[str, str]:
         """What became of contributions, in words."""
-        return STATES
+        return contributions.STATES
 
 
 def read(sources: Sources, asked: Asked) -> ContributionsPage:
     """Return contributions."""
     query = asked.query
-    wanted = ContributionFilter(
+    wanted = contributions.ContributionFilter(
         device=query.get("device", "").strip() or None,
         stage=count_of(query.get("stage")),
-        state=query["state"] if query.get("state") in STATES else None,
+        state=query["state"] if query.get("state") in contributions.STATES else None,
         model=count_of(query.get("model")),
         before=count_of(query.get("before")) or 2**62,
     )
-    found = given(sources.ledger, wanted, SHOWN + 1)
-    states = by_state(sources.ledger, wanted)
+    found = contributions.given(sources.ledger, wanted, SHOWN + 1)
+    states = contributions.by_state(sources.ledger, wanted)
     return ContributionsPage(
         title=_title(states, wanted),
         device=wanted.device or "",
@@ -68,14 +60,14 @@ def read(sources: Sources, asked: Asked) -> ContributionsPage:
         if wanted.model is not None
         else contributions_wait(sources.ledger, sources.live, sources.now_ns),
         states=states,
-        by_hour=over_time(sources.ledger, wanted, sources.now_ns, HOUR_NS, HOURS),
-        by_day=over_time(sources.ledger, wanted, sources.now_ns, DAY_NS, DAYS),
+        by_hour=contributions.over_time(sources.ledger, wanted, sources.now_ns, HOUR_NS, HOURS),
+        by_day=contributions.over_time(sources.ledger, wanted, sources.now_ns, DAY_NS, DAYS),
         lines=tuple(found[:SHOWN]),
         older=found[SHOWN - 1].index if len(found) > SHOWN else None,
     )
 
 
-def _title(counts: dict[str, GivenAmount], wanted: ContributionFilter) -> str:
+def _title(counts: dict[str, GivenAmount], wanted: contributions.ContributionFilter) -> str:
     whom = f"{wanted.device} gave" if wanted.device else "Devices gave"
     where = f" for stage {wanted.stage}" if wanted.stage is not None else ""
     if wanted.model is not None:

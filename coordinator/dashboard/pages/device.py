@@ -18,9 +18,9 @@ from fleetledger.coordinator.reports.class_accuracy import (
     accuracy_by_class,
 )
 from fleetledger.coordinator.reports.fleet import fleet_now
+from fleetledger.coordinator.reports.history import sentence_of
 from fleetledger.coordinator.reports.presence import PresenceDay, PresenceSpan
 from fleetledger.coordinator.reports.rollouts.lookup import rollout_of
-from fleetledger.coordinator.reports.sentences import sentence_of
 from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.presence import Capabilities

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
 
 from fleetledger.coordinator.dashboard.page import PageModel
-from fleetledger.coordinator.dashboard.parts.device_filter import chosen, tag_selectors
 from fleetledger.coordinator.dashboard.parts.device_map import By, DeviceMap, device_map
 from fleetledger.coordinator.dashboard.parts.device_remarks import heard, needs_look, remark
 from fleetledger.coordinator.dashboard.parts.need_actions import NeedHere, with_doing
@@ -19,8 +20,56 @@ from fleetledger.coordinator.reports.presence import FleetPresence, PresenceDay
 from fleetledger.coordinator.reports.stage_accuracy import StageAccuracy, stage_accuracies
 from fleetledger.coordinator.reports.version_accuracy import AccuracyByVersion, version_accuracies
 from fleetledger.schemas.count_words import count_of
+from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.message import Strict
+from fleetledger.schemas.tags import TagName, TagSelector, TagValue, all_fit
 from fleetledger.transport.pages.words import in_words, plural
+
+_TAG = "tag:"
+
+
+def chosen(devices: Iterable[FleetDevice], text: str) -> list[FleetDevice]:
+    """Return the devices that every word of `text` fits.
+
+    Words are `hazel`, `model:12`, `program:1.0.0`, `state:away`, `problem`, `hindered`, `pinned`,
+    `tag:site` and `tag:site=orchard-1`.
+    """
+    words = text.split()
+    return [device for device in devices if all(_fits(device, word) for word in words)]
+
+
+def tag_selectors(text: str) -> tuple[TagSelector, ...]:
+    """Return the tags among the words; what cannot be one is left out, since nobody has it."""
+    found = []
+    for word in text.split():
+        with suppress(SchemaError):
+            if word.lower().startswith(_TAG):
+                found.append(TagSelector.parse(word[len(_TAG) :]))
+    return tuple(found)
+
+
+def _fits(device: FleetDevice, given: str) -> bool:
+    word = given.lower()
+    if word.startswith(_TAG):
+        selectors = tag_selectors(given)
+        tags = {TagName(name): TagValue(value) for name, value in device.tags.items()}
+        return bool(selectors) and all_fit(selectors, tags)
+    key, colon, value = word.partition(":")
+    if colon and key == "model":
+        version = "none" if device.active_version is None else str(device.active_version)
+        return version == value
+    if colon and key == "program":
+        return (device.agent_version or "none").lower() == value
+    if colon and key == "state":
+        return device.state.replace(" ", "-") == value
+    if word == "pinned":
+        return device.pinned is not None or word in device.name.lower()
+    if word == "problem":
+        return needs_look(device)
+    if word == "hindered":
+        return device.hindered_since is not None or word in device.name.lower()
+    return word in device.name.lower()
+
 
 DRAWN = 12
 """Versions in the plot of accuracy."""

@@ -2,20 +2,74 @@
 
 from __future__ import annotations
 
+from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
 from fleetledger.coordinator.dashboard.page import PageModel
-from fleetledger.coordinator.dashboard.parts.rollout_buttons import RolloutButton, buttons
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources, number_in_path
 from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.reports.rollouts import report as rollout_report
 from fleetledger.coordinator.reports.rollouts.lookup import one_rollout
-from fleetledger.coordinator.reports.rollouts.report import (
-    DEVICE_STAGES,
-    EvidenceCurve,
-    GateLine,
-    GateRow,
-    RolloutDevice,
-    RolloutReport,
-)
+from fleetledger.coordinator.reports.rollouts.report import RolloutReport, RolloutSummary
+from fleetledger.coordinator.topics.rollouts.state import OPEN
 from fleetledger.schemas.message import Strict
+
+
+class RolloutButton(Strict):
+    """A button that leads to an action's form."""
+
+    action: str
+    """Its name."""
+    text: str
+    fields: dict[str, str]
+    first: bool = False
+    """It is what one does most likely."""
+    off: str = ""
+    """Why it cannot be done now; empty where it can."""
+
+
+def buttons(report: RolloutReport) -> tuple[RolloutButton, ...]:
+    """Return the buttons of a rollout, the most likely first; none where it has ended."""
+    one = report.rollout
+    if one.stage not in OPEN:
+        return ()
+    found = [
+        RolloutButton(action=action, text=text, fields={"rollout": str(one.number), **more})
+        for action, text, more in _wanted(one)
+    ]
+    if not found:
+        return ()
+    first = 0 if one.stage == "paused" or one.waits_for in {"start", "approval"} else None
+    return tuple(
+        item.model_copy(update={"first": place == first, "off": _off(one, item)})
+        for place, item in enumerate(found)
+        if item.action in ACTIONS
+    )
+
+
+def _wanted(one: RolloutSummary) -> list[tuple[str, str, dict[str, str]]]:
+    back = (
+        "rollout-back",
+        f"Go back to model {one.former}…" if one.former else "Take it back…",
+        dict[str, str](),
+    )
+    abort = ("rollout-abort", "Abort, keep where it runs…", dict[str, str]())
+    pause = ("rollout-pause", "Pause…", dict[str, str]())
+    if one.waits_for == "start":
+        return [("rollout-start", "Start…", {}), abort]
+    if one.waits_for == "approval":
+        group = str((one.group or 0) + 1)
+        approve = ("rollout-approve", f"Approve group {group}…", {"group": group})
+        return [approve, pause, back, abort]
+    if one.stage == "paused":
+        resume = f"Resume group {one.group} all the same…" if one.group else "Resume…"
+        return [back, ("rollout-resume", resume, {}), abort, pause]
+    return [pause, back, abort]
+
+
+def _off(one: RolloutSummary, item: RolloutButton) -> str:
+    if item.action == "rollout-pause" and one.stage == "paused":
+        return "Pause is off because it is paused already."
+    return ""
+
 
 SHOWN = 12
 """Devices that are named under a state."""
@@ -27,7 +81,7 @@ class StandingLine(Strict):
     stage: str
     text: str
     devices: int
-    named: tuple[RolloutDevice, ...]
+    named: tuple[rollout_report.RolloutDevice, ...]
     """Those that somebody would look at."""
 
 
@@ -36,15 +90,15 @@ class GateCell(Strict):
 
     group: int
     opened: bool
-    line: GateLine | None
-    curve: EvidenceCurve | None
-    others: tuple[EvidenceCurve, ...]
+    line: rollout_report.GateLine | None
+    curve: rollout_report.EvidenceCurve | None
+    others: tuple[rollout_report.EvidenceCurve, ...]
 
 
 class GateTableRow(Strict):
     """A gate over all groups."""
 
-    rule: GateRow
+    rule: rollout_report.GateRow
     cells: tuple[GateCell, ...]
 
 
@@ -52,8 +106,8 @@ class EvidenceShown(Strict):
     """The plot of what decides: a curve, others beside it, the limit."""
 
     heading: str
-    curve: EvidenceCurve
-    others: tuple[EvidenceCurve, ...]
+    curve: rollout_report.EvidenceCurve
+    others: tuple[rollout_report.EvidenceCurve, ...]
     limit: float
     across: str
     """What the axis counts."""
@@ -64,7 +118,7 @@ class EvidenceShown(Strict):
 class RolloutPage(PageModel):
     """One rollout."""
 
-    report: RolloutReport
+    report: rollout_report.RolloutReport
     buttons: tuple[RolloutButton, ...]
     shown: EvidenceShown | None
     table: tuple[GateTableRow, ...]
@@ -96,14 +150,14 @@ def read(sources: Sources, asked: Asked) -> RolloutPage:
     )
 
 
-def _row(report: RolloutReport, rule: GateRow) -> GateTableRow:
+def _row(report: rollout_report.RolloutReport, rule: rollout_report.GateRow) -> GateTableRow:
     found = {line.group: line for line in report.gates if line.gate == rule.gate}
     curves = {one.group: one for one in report.evidence}
     cells = []
     for group in report.groups:
         line, evidence = found.get(group.number), curves.get(group.number)
-        curve: EvidenceCurve | None = None
-        others: tuple[EvidenceCurve, ...] = ()
+        curve: rollout_report.EvidenceCurve | None = None
+        others: tuple[rollout_report.EvidenceCurve, ...] = ()
         if evidence is not None and line is not None and line.limit is not None:
             if rule.gate == "retention":
                 curve = evidence.retention
@@ -122,7 +176,7 @@ def _row(report: RolloutReport, rule: GateRow) -> GateTableRow:
     return GateTableRow(rule=rule, cells=tuple(cells))
 
 
-def _shown(report: RolloutReport) -> EvidenceShown | None:
+def _shown(report: rollout_report.RolloutReport) -> EvidenceShown | None:
     """Return the curve of what decided, or of the class that is nearest to its limit."""
     if not report.evidence:
         return None
@@ -155,20 +209,22 @@ def _shown(report: RolloutReport) -> EvidenceShown | None:
     )
 
 
-def _decided(report: RolloutReport) -> str:
+def _decided(report: rollout_report.RolloutReport) -> str:
     words = {"paused": "paused", "rolled_back": "went back"}
     word = words.get(report.rollout.stage, "")
     return f"{word}, #{report.rollout.newest_index:,}" if word else ""
 
 
-def _of_class(curves: tuple[EvidenceCurve, ...], name: str | None) -> EvidenceCurve | None:
+def _of_class(
+    curves: tuple[rollout_report.EvidenceCurve, ...], name: str | None
+) -> rollout_report.EvidenceCurve | None:
     found = next((one for one in curves if one.name == name), None)
     return found or (curves[0] if curves else None)
 
 
-def _standing(report: RolloutReport) -> list[StandingLine]:
+def _standing(report: rollout_report.RolloutReport) -> list[StandingLine]:
     lines = []
-    for stage, text in DEVICE_STAGES:
+    for stage, text in rollout_report.DEVICE_STAGES:
         count = report.counts.get(stage, 0)
         if not count and stage not in _ALWAYS:
             continue

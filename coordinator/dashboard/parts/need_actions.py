@@ -5,14 +5,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from fleetledger.coordinator.dashboard import addresses
 from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
-from fleetledger.coordinator.dashboard.addresses import (
-    action_url,
-    device_url,
-    entry_url,
-    fleet_url,
-    rollout_url,
-)
 from fleetledger.coordinator.reports.answers import Need
 from fleetledger.coordinator.reports.needs import at_home
 from fleetledger.schemas.message import Strict
@@ -58,7 +52,7 @@ def with_doing(need: Need, home: Path | None = None) -> NeedHere:
 def _instead(need: Need) -> Doing | None:
     match shlex.split(need.command or "")[1:]:
         case ["model", "push", version]:
-            url = action_url("rollout-plan", version=version)
+            url = addresses.action_url("rollout-plan", version=version)
             return Doing(text="As a rollout…", url=url, acts=True, of=f"model {version}")
         case _:
             return None
@@ -82,7 +76,7 @@ def _action(need: Need) -> Doing | None:
         case ["rollout", "start", number]:
             return _doing("rollout-start", f"of number {number}", rollout=number)
         case ["rollout", "show", number]:
-            url = f"{rollout_url(int(number))}#doing"
+            url = f"{addresses.rollout_url(int(number))}#doing"
             return Doing(text="Decide", url=url, acts=False, of=f"about rollout {number}")
         case ["model", "push", version]:
             return _doing("push-model", f"in version {version}", version=version)
@@ -97,19 +91,19 @@ def _list(need: Need, tag: list[str]) -> Doing:
     kind, _, what = need.key.partition(":")
     words = [f"tag:{name}" for name in tag]
     words += {"outage": ["state:away"], "program": [f"program:{what}"]}.get(kind, [])
-    url, count = fleet_url(filter=" ".join(words)), in_words(len(need.devices))
+    url, count = addresses.fleet_url(filter=" ".join(words)), in_words(len(need.devices))
     return Doing(text=f"See the {count}", url=url, acts=False, of="devices")
 
 
 def _doing(name: str, of: str = "", **fields: str) -> Doing:
-    url = action_url(name, **fields)
+    url = addresses.action_url(name, **fields)
     return Doing(text=f"{ACTIONS[name].title}…", url=url, acts=True, of=of)
 
 
 def _look(need: Need) -> Doing | None:
     if len(need.devices) == 1:
         name = need.devices[0]
-        return Doing(text=f"Open {name}", url=device_url(name), acts=False)
+        return Doing(text=f"Open {name}", url=addresses.device_url(name), acts=False)
     if need.index is not None:
-        return Doing(text=f"See #{need.index:,}", url=entry_url(need.index), acts=False)
+        return Doing(text=f"See #{need.index:,}", url=addresses.entry_url(need.index), acts=False)
     return None

@@ -5,20 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from fleetledger.coordinator.dashboard.parts.plot import (
-    SMALL,
-    Drawing,
-    Plot,
-    PlotFrame,
-    PlotLine,
-    ValueAxis,
-)
+from fleetledger.coordinator.dashboard.parts import plot
 from fleetledger.coordinator.reports.presence import FleetPresence, PresenceSpan
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.times import IsoTime
 from fleetledger.transport.pages.words import clock, long, percent, plural, time_ticks
 
-_STRIP = PlotFrame(width=372, height=52, left=1, right=371, top=2, bottom=28)
+_STRIP = plot.PlotFrame(width=372, height=52, left=1, right=371, top=2, bottom=28)
 _LOW = 0.2
 """Height of the strip where a device was away, of that where it was there."""
 _TIMES = {1: "once", 2: "twice"}
@@ -36,11 +29,11 @@ class Happened(Strict):
     sentence: str
 
 
-def presence_strip(spans: Sequence[PresenceSpan]) -> Plot | None:
+def presence_strip(spans: Sequence[PresenceSpan]) -> plot.Plot | None:
     """Return the strip of a device; None where nothing is remembered."""
     if not spans:
         return None
-    drawing = Drawing((spans[0].first_ns, spans[-1].last_ns), ValueAxis(0, 1, 1), _STRIP)
+    drawing = plot.Drawing((spans[0].first_ns, spans[-1].last_ns), plot.ValueAxis(0, 1, 1), _STRIP)
     drawing.level(0, "axis")
     for state, height, look in (("here", 1.0, "column"), ("away", _LOW, "bad")):
         drawing.bars(
@@ -97,14 +90,14 @@ def absences(spans: Sequence[PresenceSpan]) -> list[Happened]:
     return found[::-1]
 
 
-def fleet_presence_plot(presence: FleetPresence, devices: int) -> Plot | None:
+def fleet_presence_plot(presence: FleetPresence, devices: int) -> plot.Plot | None:
     """Return how many devices were there over the day; None before anything is known."""
     known = presence.known
     if not known:
         return None
     least = 0 if devices <= _FEW else 9 * devices // 10
-    axis = ValueAxis.over([*(count for _, count in known), devices, least])
-    drawing = Drawing((presence.first_ns, presence.last_ns), axis, SMALL)
+    axis = plot.ValueAxis.over([*(count for _, count in known), devices, least])
+    drawing = plot.Drawing((presence.first_ns, presence.last_ns), axis, plot.SMALL)
     drawing.grid()
     drawing.below(time_ticks(presence.first_ns, presence.last_ns))
     drawing.limit(devices, plural(devices, "device"), "allowed")
@@ -112,7 +105,7 @@ def fleet_presence_plot(presence: FleetPresence, devices: int) -> Plot | None:
     for count, group in itertools.groupby(enumerate(presence.here), key=lambda item: item[1]):
         slots = [slot for slot, _ in group]
         points += [(presence.begins(slots[0]), count), (presence.begins(slots[-1] + 1), count)]
-    drawing.lines([PlotLine(points, f"{known[-1][1]:,} there")])
+    drawing.lines([plot.PlotLine(points, f"{known[-1][1]:,} there")])
     return drawing.done(fleet_presence_words(presence, devices))
 
 

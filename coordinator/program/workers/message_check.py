@@ -11,11 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fleetledger.coordinator.models.payload_check import (
-    PayloadCheck,
-    PayloadVerdict,
-    settings_digest,
-)
+from fleetledger.coordinator.models import payload_check
 from fleetledger.coordinator.program.workers.frames import CheckedBy, DeviceKey, FromWorker
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.envelope import Envelope, decode, split
@@ -31,7 +27,7 @@ class _Method:
     name: str
     settings: Mapping[str, Any]
     digest: Digest
-    check: PayloadCheck
+    check: payload_check.PayloadCheck
 
 
 class Checking:
@@ -47,8 +43,8 @@ class Checking:
         if isinstance(word, DeviceKey):
             self._keys[word.device] = word.key
         else:
-            digest = settings_digest(word.method, word.settings)
-            method = _Method(word.method, word.settings, digest, PayloadCheck())
+            digest = payload_check.settings_digest(word.method, word.settings)
+            method = _Method(word.method, word.settings, digest, payload_check.PayloadCheck())
             self._methods = {word.lineage: method}
 
     def found(self, message: FromWorker) -> FromWorker:
@@ -66,7 +62,7 @@ class Checking:
         payload = envelope.line + b"\n" + envelope.attachment
         return replace(message, payload=payload, key=key, verdict=self._verdict(envelope))
 
-    def _verdict(self, envelope: Envelope) -> PayloadVerdict | None:
+    def _verdict(self, envelope: Envelope) -> payload_check.PayloadVerdict | None:
         """Have the method check what is attached to a contribution that answers no round."""
         header = envelope.header
         attached = header.attachment_digest
@@ -78,5 +74,5 @@ class Checking:
         try:
             samples = method.check(method.name, method.settings, envelope.attachment)
         except FleetledgerError as error:
-            return PayloadVerdict(attached, method.digest, {}, str(error))
-        return PayloadVerdict(attached, method.digest, samples)
+            return payload_check.PayloadVerdict(attached, method.digest, {}, str(error))
+        return payload_check.PayloadVerdict(attached, method.digest, samples)

@@ -12,15 +12,7 @@ from multiprocessing.connection import Connection as Pipe
 from multiprocessing.process import BaseProcess
 from queue import Empty, Full, Queue
 
-from fleetledger.coordinator.program.workers.frames import (
-    MAX_FRAME_BYTES,
-    CheckedBy,
-    FromWorker,
-    ToWorker,
-    WorkerTurn,
-    read_frame,
-    told,
-)
+from fleetledger.coordinator.program.workers import frames
 from fleetledger.coordinator.program.workers.worker import WorkerPlan, work
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.log_lines import about
@@ -60,7 +52,7 @@ class IntakeProcess:
             return False
         return time.monotonic() - self.listened >= HANGS_SECONDS
 
-    def send(self, word: ToWorker) -> None:
+    def send(self, word: frames.ToWorker) -> None:
         """Say something.
 
         A worker that reads nothing blocks nobody: it is told of no more than it has handed over,
@@ -68,7 +60,7 @@ class IntakeProcess:
         """
         with self._lock:
             try:
-                self.pipe.send_bytes(told(word))
+                self.pipe.send_bytes(frames.told(word))
             except OSError:
                 log.debug("worker %s is gone", self.process.pid)
 
@@ -78,7 +70,7 @@ class Handed:
     """A message, and the worker that has it in hand."""
 
     worker: IntakeProcess
-    message: FromWorker
+    message: frames.FromWorker
 
 
 class IntakeWorkers:
@@ -89,7 +81,7 @@ class IntakeWorkers:
         self._wake = wake
         self._handed: Queue[Handed] = Queue(_WAITING)
         self._workers: dict[int, IntakeProcess] = {}
-        self._checked_by: CheckedBy | None = None
+        self._checked_by: frames.CheckedBy | None = None
         self._ended: dict[int, str] = {}
         """Workers that ended and have not run for long since, with how they ended."""
         self._lock = threading.Lock()
@@ -130,7 +122,7 @@ class IntakeWorkers:
         except Empty:
             return None
 
-    def check_by(self, lineage: CheckedBy) -> None:
+    def check_by(self, lineage: frames.CheckedBy) -> None:
         """Have all of them check payloads by these settings, also those that start later."""
         with self._lock:
             self._checked_by = lineage
@@ -207,9 +199,9 @@ class IntakeWorkers:
     def _listen(self, worker: IntakeProcess) -> None:
         try:
             while True:
-                word = read_frame(worker.pipe.recv_bytes(MAX_FRAME_BYTES))
+                word = frames.read_frame(worker.pipe.recv_bytes(frames.MAX_FRAME_BYTES))
                 worker.listened = None
-                if isinstance(word, WorkerTurn):
+                if isinstance(word, frames.WorkerTurn):
                     self._note_turn(worker, word)
                 else:
                     self._hand_over(Handed(worker, word))
@@ -217,7 +209,7 @@ class IntakeWorkers:
         except (EOFError, OSError):
             worker.pipe.close()
 
-    def _note_turn(self, worker: IntakeProcess, turn: WorkerTurn) -> None:
+    def _note_turn(self, worker: IntakeProcess, turn: frames.WorkerTurn) -> None:
         worker.away = turn.away
         if time.monotonic() - worker.began > _STABLE_SECONDS:
             with self._lock:

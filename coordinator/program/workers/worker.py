@@ -18,28 +18,14 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from fleetledger.coordinator.program.broker import mqtt_settings
-from fleetledger.coordinator.program.workers.frames import (
-    CheckedBy,
-    Committed,
-    DeviceKey,
-    FromWorker,
-    WorkerTurn,
-    frame_of,
-    read_told,
-)
+from fleetledger.coordinator.program.workers import frames
 from fleetledger.coordinator.program.workers.message_check import Checking
 from fleetledger.coordinator.settings import load
 from fleetledger.learning.numerics.blas import numpy_on_one_thread
 from fleetledger.schemas.log_lines import LogFormat, LogLevel, about
 from fleetledger.schemas.log_setup import logging_on
 from fleetledger.schemas.topics import FleetTopics
-from fleetledger.transport.interface import (
-    Connected,
-    Connection,
-    ConnectionProblem,
-    Disconnected,
-    IncomingMessage,
-)
+from fleetledger.transport import interface
 from fleetledger.transport.mqtt import MqttConnection
 
 log = logging.getLogger("coordinator.intake")
@@ -66,12 +52,12 @@ class WorkerPlan:
 class IntakeWorker:
     """Between a connection and a pipe."""
 
-    def __init__(self, connection: Connection, pipe: Pipe, checking: Checking) -> None:
+    def __init__(self, connection: interface.Connection, pipe: Pipe, checking: Checking) -> None:
         self._connection = connection
         self._pipe = pipe
         self._checking = checking
-        self._lessons: SimpleQueue[DeviceKey | CheckedBy] = SimpleQueue()
-        self._in_hand: dict[int, IncomingMessage] = {}
+        self._lessons: SimpleQueue[frames.DeviceKey | frames.CheckedBy] = SimpleQueue()
+        self._in_hand: dict[int, interface.IncomingMessage] = {}
         """What is not committed yet, as far as this process knows."""
         self._next = 0
         self._away = "it was not connected yet"
@@ -94,13 +80,13 @@ class IntakeWorker:
         with suppress(Empty):
             while True:
                 self._checking.learn(self._lessons.get_nowait())
-        if isinstance(event, IncomingMessage):
+        if isinstance(event, interface.IncomingMessage):
             self._hand_on(event)
-        elif isinstance(event, Connected):
+        elif isinstance(event, interface.Connected):
             self._away, self._next_word = "", 0.0
-        elif isinstance(event, Disconnected):
+        elif isinstance(event, interface.Disconnected):
             self._away = event.reason
-        elif isinstance(event, ConnectionProblem):
+        elif isinstance(event, interface.ConnectionProblem):
             if not self._connection.connected:
                 self._away = str(event.error)
             said = about("intake.connection")
@@ -108,20 +94,20 @@ class IntakeWorker:
 
         if time.monotonic() >= self._next_word:
             self._next_word = time.monotonic() + WORD_SECONDS
-            self._pipe.send_bytes(frame_of(WorkerTurn(self._away)))
+            self._pipe.send_bytes(frames.frame_of(frames.WorkerTurn(self._away)))
 
-    def _hand_on(self, message: IncomingMessage) -> None:
+    def _hand_on(self, message: interface.IncomingMessage) -> None:
         number, self._next = self._next, self._next + 1
         self._in_hand[number] = message
-        found = self._checking.found(FromWorker(number, message.topic, message.payload))
-        self._pipe.send_bytes(frame_of(found))
+        found = self._checking.found(frames.FromWorker(number, message.topic, message.payload))
+        self._pipe.send_bytes(frames.frame_of(found))
 
     def _listen(self) -> None:
         """Take in what the coordinator says (a thread of its own)."""
         try:
             while True:
-                word = read_told(self._pipe.recv_bytes())
-                if isinstance(word, Committed):
+                word = frames.read_told(self._pipe.recv_bytes())
+                if isinstance(word, frames.Committed):
                     for number in word.numbers:
                         message = self._in_hand.pop(number, None)
                         if message is not None:

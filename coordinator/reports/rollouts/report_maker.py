@@ -8,16 +8,9 @@ from dataclasses import dataclass
 
 from fleetledger.coordinator.core.phrases import count_of, natural
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.reports.rollouts import report
+from fleetledger.coordinator.reports.rollouts import report, sentences
 from fleetledger.coordinator.reports.rollouts.curves import OLD, Grown, curves, grown
 from fleetledger.coordinator.reports.rollouts.rollout_waits import OpenGroup, rollout_wait
-from fleetledger.coordinator.reports.rollouts.sentences import (
-    headline,
-    lead,
-    rules,
-    short_of,
-    size_of,
-)
 from fleetledger.coordinator.reports.rollouts.story import GroupStory, MeasuredThen, RolloutStory
 from fleetledger.coordinator.reports.rollouts.verdicts import decided_by, verdict_told
 from fleetledger.coordinator.topics.rollouts.membership import KnownDevice, Membership, membership
@@ -58,7 +51,7 @@ def summary(
         version=planned.version,
         former=planned.former,
         stage=story.stage,
-        sentence=headline(story, who, waits, counts.ran),
+        sentence=sentences.headline(story, who, waits, counts.ran),
         group=None if newest is None else newest.number,
         groups=len(planned.plan.groups),
         devices=0 if newest is None else who.up_to(newest.number),
@@ -92,12 +85,12 @@ def made_report(
     old = _old_classes(evidence)
     return report.RolloutReport(
         rollout=summary(story, who, waits, _counted(story, lines), now_ns),
-        lead=lead(story, lines, _new_classes(state, story)),
+        lead=sentences.lead(story, lines, _new_classes(state, story)),
         plan=story.planned.plan,
         steps=tuple(_steps(story, who)),
         verdict=verdict_told(story, evidence),
         groups=tuple(_group(story, lines, group) for group in story.groups.values()),
-        rules=rules(story.planned.plan.gates, story.planned.former, old),
+        rules=sentences.rules(story.planned.plan.gates, story.planned.former, old),
         gates=tuple(_gates(story)),
         evidence=tuple(_shown(group, found) for group, found in evidence.items()),
         exposure=_exposure(story, who, until),
@@ -267,7 +260,7 @@ def _group(
     measured = group.measured[-1] if group.measured else None
     return report.RolloutGroup(
         number=number,
-        size=size_of(story.planned.plan.groups[number - 1]),
+        size=sentences.size_of(story.planned.plan.groups[number - 1]),
         stage=_group_stage(story, group, measured),
         mode=group.phases[-1].mode if group.phases else None,
         devices=len(members),
@@ -310,7 +303,10 @@ def _gates(story: RolloutStory) -> Iterable[report.GateLine]:
         measured = group.measured[-1]
         for found in measured.body.gates:
             yield report.GateLine(
-                **dict(found), group=group.number, short=short_of(found), index=measured.index
+                **dict(found),
+                group=group.number,
+                short=sentences.short_of(found),
+                index=measured.index,
             )
 
 

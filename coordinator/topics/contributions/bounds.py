@@ -28,11 +28,7 @@ from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.core.requests import TellOperator
 from fleetledger.coordinator.core.rules import BoundRules
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.topics.contributions.entries import (
-    MAX_MOVED,
-    MAX_TOLD,
-    ContributionsLeftOut,
-)
+from fleetledger.coordinator.topics.contributions import entries
 from fleetledger.coordinator.topics.contributions.state import CountedPart, CountedParts
 from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.schemas.contributions import Contribution
@@ -88,21 +84,21 @@ class Bounds:
 
     def _changed(
         self, lineage: Digest, wanted: Mapping[int, DeviceId], told: Mapping[DeviceId, str]
-    ) -> ContributionsLeftOut | None:
+    ) -> entries.ContributionsLeftOut | None:
         """Return what changes, as much as one entry has room for; None for nothing."""
         given, counted = self._state.contributions, self._state.contributions.counted
         has = {i: who for i, who in counted.left_out.items() if counted[i].lineage == lineage}
         moved = {**wanted, **has}
         devices = {moved[index] for index in wanted.keys() ^ has.keys()}
         devices |= given.bounded.keys() - told.keys()
-        devices = set(sorted(devices)[:MAX_TOLD])
+        devices = set(sorted(devices)[: entries.MAX_TOLD])
         if not devices:
             return None
         out = sorted(i for i in wanted.keys() - has.keys() if wanted[i] in devices)
         again = sorted(i for i in has.keys() - wanted.keys() if has[i] in devices)
-        return ContributionsLeftOut(
-            left_out=tuple(out[:MAX_MOVED]),
-            again=tuple(again[:MAX_MOVED]),
+        return entries.ContributionsLeftOut(
+            left_out=tuple(out[: entries.MAX_MOVED]),
+            again=tuple(again[: entries.MAX_MOVED]),
             devices={device: told.get(device, "") for device in sorted(devices)},
         )
 

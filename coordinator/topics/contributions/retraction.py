@@ -17,12 +17,8 @@ from fleetledger.coordinator.core.entry import OPERATOR
 from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.contributions import entries
 from fleetledger.coordinator.topics.contributions.commands import CountIn, RetractContributions
-from fleetledger.coordinator.topics.contributions.entries import (
-    MAX_MOVED,
-    ContributionRetracted,
-    ContributionsCountedIn,
-)
 from fleetledger.coordinator.topics.contributions.state import DeviceContributions
 from fleetledger.coordinator.topics.devices.rules import check_admitted
 from fleetledger.coordinator.topics.rounds.entries import DescentMarked
@@ -69,7 +65,7 @@ class Retracting:
     ) -> Decision:
         part = known.parts[key]
         assert part.payload is not None  # it is held
-        body = ContributionRetracted(
+        body = entries.ContributionRetracted(
             device=command.device,
             key=key,
             revision=part.revision,
@@ -175,8 +171,8 @@ def count_in(state: State, command: CountIn) -> tuple[Decision, str]:
             f"device: nothing of {str(command.device)!r} is set aside; `fleetledger coordinator "
             "status` names what is"
         )
-    body = ContributionsCountedIn(
-        device=command.device, indices=tuple(found[:MAX_MOVED]), reason=command.reason
+    body = entries.ContributionsCountedIn(
+        device=command.device, indices=tuple(found[: entries.MAX_MOVED]), reason=command.reason
     )
     said = count_of(len(body.indices), "contribution")
     return record(body, actor=OPERATOR), f"{said} of device {command.device} counted in"

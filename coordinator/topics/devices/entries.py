@@ -13,14 +13,7 @@ from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Notification
 from fleetledger.coordinator.core.phrases import some, span
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
-from fleetledger.coordinator.topics.devices.state import (
-    NO_TAGS,
-    Device,
-    DevicesState,
-    Doubled,
-    ReportedProblem,
-    Retirement,
-)
+from fleetledger.coordinator.topics.devices import state
 from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.tags import MAX_TAGS, TagName, Tags
@@ -43,10 +36,10 @@ class DeviceAdmitted(EntryBody):
         return f"Device {self.device} may take part from here on."
 
 
-def _admit(devices: DevicesState, body: DeviceAdmitted, at: EntryContext) -> None:
+def _admit(devices: state.DevicesState, body: DeviceAdmitted, at: EntryContext) -> None:
     """Let a device in; one that was retired comes back as it was."""
     if body.device not in devices.admitted:
-        device = devices.retired.pop(body.device, None) or Device(admitted_index=at.index)
+        device = devices.retired.pop(body.device, None) or state.Device(admitted_index=at.index)
         device.admitted_ns, device.retirement = at.time_ns, None
         devices.admitted[body.device] = device
 
@@ -65,10 +58,10 @@ class DeviceRetired(EntryBody):
         )
 
 
-def _retire(devices: DevicesState, body: DeviceRetired, at: EntryContext) -> None:
+def _retire(devices: state.DevicesState, body: DeviceRetired, at: EntryContext) -> None:
     device = devices.admitted.pop(body.device)
     device.silent_ns = None
-    device.retirement = Retirement(at.index, at.time_ns, body.reason)
+    device.retirement = state.Retirement(at.index, at.time_ns, body.reason)
     devices.retired[body.device] = device
 
 
@@ -103,14 +96,14 @@ class DeviceBorn(EntryBody):
         )
 
 
-def _begin_run(devices: DevicesState, body: DeviceBorn, at: EntryContext) -> None:
+def _begin_run(devices: state.DevicesState, body: DeviceBorn, at: EntryContext) -> None:
     device = devices.admitted[at.maker]
     if body.boot != device.boot:
         device.former_boot = device.boot
     device.boot, device.installation = body.boot, body.installation
     device.born_index, device.formers = at.index, body.formers
     device.capabilities = _shared(body.capabilities)
-    device.owners_tags = body.tags or NO_TAGS
+    device.owners_tags = body.tags or state.NO_TAGS
     device.wire, device.refused_by = _shared_range(body.wire), body.refused_by
     devices.problems.pop(at.maker, None)  # a device tells its problems once in every run
 
@@ -148,7 +141,7 @@ class DeviceTagged(EntryBody):
         return f"Tags of {some(self.devices)}: {', '.join((*now, *gone))}."
 
 
-def _tag(devices: DevicesState, body: DeviceTagged, _at: EntryContext) -> None:
+def _tag(devices: state.DevicesState, body: DeviceTagged, _at: EntryContext) -> None:
     for name in body.devices:
         device = devices.admitted[name]
         device.operators_tags = device.retagged(body.tags, body.removed)
@@ -172,9 +165,9 @@ class DeviceDoubled(EntryBody):
         )
 
 
-def _freeze(devices: DevicesState, body: DeviceDoubled, at: EntryContext) -> None:
+def _freeze(devices: state.DevicesState, body: DeviceDoubled, at: EntryContext) -> None:
     """Freeze what a device gave; both installations are heard until the operator has chosen."""
-    devices.admitted[body.device].doubled = Doubled(body.runs, body.installations, at.index)
+    devices.admitted[body.device].doubled = state.Doubled(body.runs, body.installations, at.index)
 
 
 class DeviceSettled(EntryBody):
@@ -194,7 +187,7 @@ class DeviceSettled(EntryBody):
         )
 
 
-def _settle(devices: DevicesState, body: DeviceSettled, _at: EntryContext) -> None:
+def _settle(devices: state.DevicesState, body: DeviceSettled, _at: EntryContext) -> None:
     """Let one installation go on, and shut the other one out."""
     device = devices.admitted[body.device]
     doubled = device.doubled
@@ -221,7 +214,7 @@ class DevicesSilent(EntryBody):
         )
 
 
-def _fall_silent(devices: DevicesState, body: DevicesSilent, at: EntryContext) -> None:
+def _fall_silent(devices: state.DevicesState, body: DevicesSilent, at: EntryContext) -> None:
     for device in body.devices:
         devices.admitted[device].silent_ns = at.time_ns - body.seconds * _SECOND_NS
 
@@ -236,7 +229,7 @@ class DevicesHeard(EntryBody):
         return f"Heard again: {', '.join(self.devices)}."
 
 
-def _hear(devices: DevicesState, body: DevicesHeard, _at: EntryContext) -> None:
+def _hear(devices: state.DevicesState, body: DevicesHeard, _at: EntryContext) -> None:
     for device in body.devices:
         devices.admitted[device].silent_ns = None
 
@@ -256,15 +249,15 @@ _MOST_PROBLEMS = 50
 """Problems of one sender that are known at once; the oldest goes for a further one."""
 
 
-def _tell_problem(devices: DevicesState, body: DeviceProblem, at: EntryContext) -> None:
+def _tell_problem(devices: state.DevicesState, body: DeviceProblem, at: EntryContext) -> None:
     known = devices.problems.setdefault(at.maker, {})
     known.pop(body.about, None)  # what is said last lies last
-    known[body.about] = ReportedProblem(at.index, at.time_ns, body.text)
+    known[body.about] = state.ReportedProblem(at.index, at.time_ns, body.text)
     if len(known) > _MOST_PROBLEMS:
         del known[next(iter(known))]
 
 
-def _move_times(devices: DevicesState, body: ClockCorrected, _at: EntryContext) -> None:
+def _move_times(devices: state.DevicesState, body: ClockCorrected, _at: EntryContext) -> None:
     """Move the times that are compared with later ones."""
     for device in devices.admitted.values():
         device.admitted_ns -= body.by_ns
@@ -274,7 +267,7 @@ def _notify_of_installations(body: DeviceDoubled | DeviceSettled) -> Notificatio
     return Notification("installations", (body.device,))
 
 
-DEVICES: LedgerTopic[DevicesState] = LedgerTopic(
+DEVICES: LedgerTopic[state.DevicesState] = LedgerTopic(
     "devices",
     kinds=(
         Kind(

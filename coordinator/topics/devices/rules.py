@@ -6,15 +6,9 @@ from fleetledger.coordinator.core.decision import Decision, record, record_for, 
 from fleetledger.coordinator.core.entry import OPERATOR
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.devices import entries
 from fleetledger.coordinator.topics.devices.choice import chosen
 from fleetledger.coordinator.topics.devices.commands import TagDevices
-from fleetledger.coordinator.topics.devices.entries import (
-    MAX_NAMED,
-    DeviceAdmitted,
-    DeviceProblem,
-    DeviceRetired,
-    DeviceTagged,
-)
 from fleetledger.schemas.envelope import COORDINATOR, PROXY
 from fleetledger.schemas.reports import Problem
 from fleetledger.schemas.tags import MAX_TAGS
@@ -27,13 +21,13 @@ def admit(state: State, device: DeviceId) -> Decision:
         raise CommandError(f"device: {str(device)!r} is the {device}'s own name; rename the device")
     if device in state.devices.admitted:
         return Decision()
-    return record(DeviceAdmitted(device=device), actor=OPERATOR)
+    return record(entries.DeviceAdmitted(device=device), actor=OPERATOR)
 
 
 def retire(state: State, device: DeviceId, reason: str) -> Decision:
     """Take a device out of the fleet; raise `CommandError` for one that is not in it."""
     check_admitted(state, device)
-    return record(DeviceRetired(device=device, reason=reason), actor=OPERATOR)
+    return record(entries.DeviceRetired(device=device, reason=reason), actor=OPERATOR)
 
 
 def check_admitted(state: State, device: DeviceId) -> None:
@@ -85,18 +79,18 @@ def tag(state: State, command: TagDevices) -> tuple[Decision, str]:
         return Decision(), "nothing changes: the devices have these tags already"
     decision = together(
         record(
-            DeviceTagged(
-                devices=tuple(changed[start : start + MAX_NAMED]),
+            entries.DeviceTagged(
+                devices=tuple(changed[start : start + entries.MAX_NAMED]),
                 tags=command.put,
                 removed=command.removed,
             ),
             actor=OPERATOR,
         )
-        for start in range(0, len(changed), MAX_NAMED)
+        for start in range(0, len(changed), entries.MAX_NAMED)
     )
     return decision, f"tags of {len(changed)} device{'s' if len(changed) > 1 else ''} are changed"
 
 
 def note_problem(device: DeviceId, problem: Problem) -> Decision:
     """Record what a device, or the proxy, says that its owner should mend."""
-    return record_for(device, DeviceProblem(about=problem.about, text=problem.text))
+    return record_for(device, entries.DeviceProblem(about=problem.about, text=problem.text))

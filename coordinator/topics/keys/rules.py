@@ -23,13 +23,8 @@ from fleetledger.coordinator.core.requests import ForgetInvitation, SendToDevice
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.topics.devices.rules import admit, check_admitted
+from fleetledger.coordinator.topics.keys import entries
 from fleetledger.coordinator.topics.keys.commands import InviteDevice, KeyCommand, RevokeKey
-from fleetledger.coordinator.topics.keys.entries import (
-    DeviceEnrolled,
-    DeviceInvited,
-    DeviceKeyRevoked,
-    DeviceKeyRotated,
-)
 from fleetledger.coordinator.topics.keys.state import DeviceKeys
 from fleetledger.schemas.enrolment import Enrolled
 from fleetledger.schemas.keys import VerifyKey
@@ -58,7 +53,7 @@ class KeyRules:
                 f"it with `fleetledger agent rotate-key`. If the key is lost or stolen: "
                 f"`fleetledger coordinator revoke {device}`, then enrol again"
             )
-        body = DeviceInvited(
+        body = entries.DeviceInvited(
             device=device, invitation=command.invitation, expires_ns=command.expires_ns
         )
         decision = admitted + record(body, actor=OPERATOR) + self._forget(keys)
@@ -73,7 +68,7 @@ class KeyRules:
             check_admitted(self._state, device)
         if keys.revoked and keys.invitation is None:
             raise CommandError(f"device: {str(device)!r} is shut out already; {way_back}")
-        body = DeviceKeyRevoked(device=device, key=keys.key, reason=command.reason)
+        body = entries.DeviceKeyRevoked(device=device, key=keys.key, reason=command.reason)
         text = f"device {device} is shut out; {way_back}"
         return record(body, actor=OPERATOR) + self._forget(keys), text
 
@@ -96,7 +91,7 @@ class KeyRules:
             return _refuse(device, "the token was used, replaced or taken back")
         if now_ns >= invitation.expires_ns:
             return _refuse(device, "the token has expired")
-        body = DeviceEnrolled(device=device, key=key, invitation=invitation.digest)
+        body = entries.DeviceEnrolled(device=device, key=key, invitation=invitation.digest)
         return record_for(device, body) + self._forget(keys) + _answer(device, key)
 
     def _rotation(self, proven: inputs.RotationProven) -> Decision:
@@ -107,7 +102,7 @@ class KeyRules:
             return _answer(device, key)
         if keys.key is None or keys.key != proven.former:
             return _refuse(device, "the key that signed for the new one counts no more")
-        body = DeviceKeyRotated(device=device, key=key, former=proven.former)
+        body = entries.DeviceKeyRotated(device=device, key=key, former=proven.former)
         return record_for(device, body) + _answer(device, key)
 
     def _forget(self, keys: DeviceKeys) -> Decision:

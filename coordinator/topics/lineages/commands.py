@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fleetledger.coordinator.topics.lineages.entries import (
-    BackboneImported,
-    NetworkImported,
-    VariantSet,
-)
+from fleetledger.coordinator.topics.lineages import entries
 from fleetledger.schemas.message import Strict
 
 
@@ -16,21 +12,21 @@ class ImportBackbone(Strict):
     """Begin a new lineage; the files are in the blob store already."""
 
     verb: Literal["import-backbone"] = "import-backbone"
-    backbone: BackboneImported
+    backbone: entries.BackboneImported
 
 
 class ImportNetwork(Strict):
     """Begin a lineage whose network the fleet trains whole; its files are in the store already."""
 
     verb: Literal["import-network"] = "import-network"
-    network: NetworkImported
+    network: entries.NetworkImported
 
 
 class MakeVariants(Strict):
     """Let the leading frozen model have these variants; their files are in the store already."""
 
     verb: Literal["make-variants"] = "make-variants"
-    made: VariantSet
+    made: entries.VariantSet
 
 
 LineageCommand = ImportBackbone | ImportNetwork | MakeVariants

@@ -6,24 +6,20 @@ from fleetledger.coordinator.core.decision import Decision, record
 from fleetledger.coordinator.core.entry import OPERATOR
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.lineages import commands
 from fleetledger.coordinator.topics.lineages.background import check_network
 from fleetledger.coordinator.topics.lineages.capacity import check_lineage
-from fleetledger.coordinator.topics.lineages.commands import (
-    ImportBackbone,
-    LineageCommand,
-    MakeVariants,
-)
 from fleetledger.coordinator.topics.lineages.entries import VariantSet, VariantsMade
 
 
-def carry_out(state: State, command: LineageCommand) -> tuple[Decision, str]:
+def carry_out(state: State, command: commands.LineageCommand) -> tuple[Decision, str]:
     """Return what a command decides and a sentence for the operator."""
-    if isinstance(command, ImportBackbone):
+    if isinstance(command, commands.ImportBackbone):
         backbone = command.backbone
         check_lineage(state, backbone)
         text = f"frozen model {backbone.frozen.digest.short} leads; heads begin anew"
         return record(backbone, actor=OPERATOR), text
-    if isinstance(command, MakeVariants):
+    if isinstance(command, commands.MakeVariants):
         return _make_variants(state, command.made)
     network = command.network
     check_lineage(state, network)
@@ -49,3 +45,12 @@ def _make_variants(state: State, made: VariantSet) -> tuple[Decision, str]:
         "on, where it does not lose too much; devices take one by [model] variant in agent.toml"
     )
     return entry, text
+
+
+def end_adapting(state: State) -> Decision:
+    """Let the frozen model lead again on top of which an adapter leads; nothing if none does.
+
+    What devices gave for it counts as before, and so do its variants and its temperature.
+    """
+    beneath = state.lineages.beneath
+    return Decision() if beneath is None else record(beneath)

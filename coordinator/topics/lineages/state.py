@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fleetledger.coordinator.topics.lineages.entries import (
-    BackboneImported,
-    Lineage,
-    NetworkImported,
-    Successor,
-    VariantSet,
-)
+from fleetledger.coordinator.topics.lineages import entries
 
 
 @dataclass(frozen=True)
@@ -26,26 +20,26 @@ class Span:
 class LineagesState:
     """The lineage that leads, and those that led."""
 
-    backbone: BackboneImported | None = None
+    backbone: entries.BackboneImported | None = None
     """The lineage, where heads are solved on the features of a frozen model."""
-    network: NetworkImported | None = None
+    network: entries.NetworkImported | None = None
     """The lineage, where whole networks are trained in rounds."""
     spans: list[Span] = field(default_factory=list)
     had_proxy: bool = False
     """Whether any lineage had a proxy, for which the broker may keep an order."""
     changed: int = 0
     """Index of the entry that began the present one."""
-    beneath: BackboneImported | None = None
+    beneath: entries.BackboneImported | None = None
     """The frozen model on top of which the network that leads is an adapter; it leads again."""
     goes_on: bool = False
     """Whether what leads goes on with what there was: an adapter, or the frozen model beneath."""
-    variants: VariantSet | None = None
+    variants: entries.VariantSet | None = None
     """Variants of the frozen model that leads, or is beneath."""
     variants_index: int = -1
     """Index of the entry that made them, or ended them."""
 
     @property
-    def current(self) -> Lineage | None:
+    def current(self) -> entries.Lineage | None:
         """The lineage that leads."""
         return self.network if self.backbone is None else self.backbone
 
@@ -55,19 +49,19 @@ class LineagesState:
         return self.current is not None and self.current.in_rounds
 
     @property
-    def trained(self) -> NetworkImported:
+    def trained(self) -> entries.NetworkImported:
         """The network that rounds train: asked only where a network leads."""
         assert self.network is not None, "rounds train a network"
         return self.network
 
     @property
-    def with_proxy(self) -> NetworkImported | None:
+    def with_proxy(self) -> entries.NetworkImported | None:
         """The lineage that leads, where a proxy scores what comes of it."""
         lineage = self.current
         return self.network if lineage is not None and lineage.proxy else None
 
     @property
-    def successor(self) -> Successor | None:
+    def successor(self) -> entries.Successor | None:
         """What follows when the lineage that leads has learned its first stage."""
         return None if self.current is None else self.current.successor
 
@@ -75,8 +69,8 @@ class LineagesState:
         self,
         index: int,
         *,
-        backbone: BackboneImported | None = None,
-        network: NetworkImported | None = None,
+        backbone: entries.BackboneImported | None = None,
+        network: entries.NetworkImported | None = None,
     ) -> None:
         """Let another lineage lead; an adapter leaves everything about what is beneath."""
         self.goes_on = network is not None and network.adapts is not None

@@ -7,14 +7,8 @@ from typing import Protocol, TypeVar
 
 from pydantic import Field
 
+from fleetledger.schemas import rollouts
 from fleetledger.schemas.message import Strict, is_absent
-from fleetledger.schemas.rollouts import (
-    GroupNumber,
-    LocalHours,
-    Mode,
-    RolloutNumber,
-    Share,
-)
 from fleetledger.schemas.tags import TagName, TagSelector, TagValue, all_fit
 from fleetledger.schemas.values import DeviceId
 
@@ -22,14 +16,14 @@ from fleetledger.schemas.values import DeviceId
 class GroupOffer(Strict):
     """To whom a rollout offers its candidate, and how; devices are named by their places alone."""
 
-    rollout: RolloutNumber
-    group: GroupNumber
-    mode: Mode
-    share: Share | None = None
+    rollout: rollouts.RolloutNumber
+    group: rollouts.GroupNumber
+    mode: rollouts.Mode
+    share: rollouts.Share | None = None
     """Devices whose places fall into it, whenever they come; None for all."""
     tags: tuple[TagSelector, ...] = Field(default=(), exclude_if=is_absent)
     """And that all of these fit."""
-    hours: LocalHours | None = Field(default=None, exclude_if=is_absent)
+    hours: rollouts.LocalHours | None = Field(default=None, exclude_if=is_absent)
     """When they may switch."""
     settle_seconds: float = Field(ge=0, le=1e7)
     """How long they run it before they say that they have settled."""

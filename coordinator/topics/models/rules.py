@@ -23,15 +23,7 @@ from fleetledger.coordinator.topics.contributions.entries import (
 )
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice, chosen
 from fleetledger.coordinator.topics.devices.entries import MAX_NAMED
-from fleetledger.coordinator.topics.models import entries
-from fleetledger.coordinator.topics.models.commands import (
-    GoBack,
-    HoldModels,
-    ImportModel,
-    ModelCommand,
-    PinDevices,
-    PushModel,
-)
+from fleetledger.coordinator.topics.models import commands, entries
 from fleetledger.coordinator.topics.models.kinds import rows_digest
 from fleetledger.coordinator.topics.models.stack import earlier
 from fleetledger.coordinator.topics.models.state import ModelVersion
@@ -71,22 +63,22 @@ class Models:
         self._weighed_size: int | None = None
         self._waits = False
 
-    def carry_out(self, command: ModelCommand) -> tuple[Decision, str]:
+    def carry_out(self, command: commands.ModelCommand) -> tuple[Decision, str]:
         """Return what a command decides and a sentence for the operator."""
         match command:
-            case ImportModel(model=model):
+            case commands.ImportModel(model=model):
                 return self.import_model(model)
-            case PushModel(version=version):
+            case commands.PushModel(version=version):
                 devices = None if command.is_open else self._chosen(command)
                 whom = ", ".join(devices) if devices else "all devices"
                 decision = self.push(version, devices)
                 waits = self._outlet.told(version, devices) + self._told_of_pins(devices)
                 return decision, f"model {version} goes to {whom}{waits}"
-            case PinDevices():
+            case commands.PinDevices():
                 return self.pin(command)
-            case HoldModels(held=held):
+            case commands.HoldModels(held=held):
                 return self.hold(held), _HELD if held else "new models go out again"
-            case GoBack():
+            case commands.GoBack():
                 back, version, text = self.back(command)
                 return back, text + self._outlet.told(version, None)
 
@@ -226,7 +218,7 @@ class Models:
         body = entries.ModelDesired(version=version, devices=devices, reason="operator")
         return record(body, actor=OPERATOR)
 
-    def pin(self, command: PinDevices) -> tuple[Decision, str]:
+    def pin(self, command: commands.PinDevices) -> tuple[Decision, str]:
         """Pin devices to a version, or end that; devices that go on alike are in one entry."""
         if command.is_open:
             raise CommandError("device: none is named; name devices, or choose some by `--tag`")
@@ -269,7 +261,7 @@ class Models:
         """Stop solved models from going out by themselves, or let them again."""
         return record(entries.ModelsHeld(held=held), actor=OPERATOR)
 
-    def back(self, command: GoBack) -> tuple[Decision, int, str]:
+    def back(self, command: commands.GoBack) -> tuple[Decision, int, str]:
         """Go back to what all devices were to run before, and hold so that it stays.
 
         Devices with a version of their own keep it, unless the command takes them back too.
@@ -468,7 +460,7 @@ def _lists(devices: Sequence[DeviceId]) -> Iterator[tuple[DeviceId, ...]]:
         yield tuple(devices[start : start + MAX_NAMED])
 
 
-def _goes_to(stack: list[int], command: GoBack) -> int:
+def _goes_to(stack: list[int], command: commands.GoBack) -> int:
     """Return the version to go back to; raise `CommandError` where there is none."""
     below = earlier(stack)
     if not below:

@@ -12,12 +12,7 @@ from fleetledger.coordinator.topics.devices.state import DevicesState
 from fleetledger.coordinator.topics.lineages.entries import Lineage
 from fleetledger.coordinator.topics.lineages.state import LineagesState
 from fleetledger.coordinator.topics.models import entries
-from fleetledger.coordinator.topics.models.offers import (
-    GroupOffer,
-    after_everybodys,
-    after_offer,
-    newest_offer,
-)
+from fleetledger.coordinator.topics.models import offers as model_offers
 from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.schemas.variants import VariantName
@@ -105,7 +100,7 @@ class DesiredVersion:
     """Those that the entry names; None for all."""
     spares: bool = False
     """Whether devices that were told a version of their own keep it."""
-    group: GroupOffer | None = None
+    group: model_offers.GroupOffer | None = None
     """The group of a rollout that is offered it."""
     pins: bool | None = None
     """Whether the entry pins its devices to the version (True) or ends a pin (False); None for
@@ -471,7 +466,7 @@ class ModelsState:
     def offer_all(self, desired: DesiredVersion) -> None:
         """Take in what all devices are to run: with a rollout's last group its others stay."""
         self.desired = desired
-        self.offers = after_everybodys(self.offers, desired)
+        self.offers = model_offers.after_everybodys(self.offers, desired)
         self.desired_by_device = {
             device: item
             for device, item in self.desired_by_device.items()
@@ -480,13 +475,13 @@ class ModelsState:
 
     def offer_group(self, desired: DesiredVersion) -> None:
         """Take in what a group is offered; to run it ends that it is only compared."""
-        self.offers = after_offer(self.offers, desired)
+        self.offers = model_offers.after_offer(self.offers, desired)
 
     def _offered(self, device: DeviceId) -> DesiredVersion | None:
         """Return what a rollout offers a device."""
-        return newest_offer(self.offers, lambda group: self.is_offered(device, group))
+        return model_offers.newest_offer(self.offers, lambda group: self.is_offered(device, group))
 
-    def is_offered(self, device: DeviceId, group: GroupOffer) -> bool:
+    def is_offered(self, device: DeviceId, group: model_offers.GroupOffer) -> bool:
         """Whether a device is of a group, and can do what that is to do."""
         known = self.devices.admitted.get(device)
         if known is None or not group.has(device, known.tags):

@@ -10,12 +10,7 @@ from __future__ import annotations
 from fleetledger.coordinator.core.decision import Decision, record
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.topics.models.entries import TemperatureFitted
-from fleetledger.learning.numerics.calibration import (
-    LOGIT_SCALES,
-    LOSS_UNIT,
-    add_losses,
-    best_scale,
-)
+from fleetledger.learning.numerics import calibration
 
 MIN_IMAGES = 50
 """Held-out images of the fleet below which nothing is fitted."""
@@ -43,22 +38,22 @@ class Temperature:
         usable = [
             item
             for item in state.models.calibration.values()
-            if len(item.losses) == len(LOGIT_SCALES)
+            if len(item.losses) == len(calibration.LOGIT_SCALES)
         ]
         images = sum(item.images for item in usable)
         if images < MIN_IMAGES or state.models.calibrated_version is None:
             return None
-        losses = add_losses(item.losses for item in usable)
-        best = best_scale(losses)
-        least = losses[LOGIT_SCALES.index(best)]
-        if state.models.logit_scale in LOGIT_SCALES:
-            gain = losses[LOGIT_SCALES.index(state.models.logit_scale)] - least
-            if gain * LOSS_UNIT < MIN_GAIN * images:
+        losses = calibration.add_losses(item.losses for item in usable)
+        best = calibration.best_scale(losses)
+        least = losses[calibration.LOGIT_SCALES.index(best)]
+        if state.models.logit_scale in calibration.LOGIT_SCALES:
+            gain = losses[calibration.LOGIT_SCALES.index(state.models.logit_scale)] - least
+            if gain * calibration.LOSS_UNIT < MIN_GAIN * images:
                 return None
         return TemperatureFitted(
             version=state.models.calibrated_version,
             logit_scale=best,
             images=images,
             devices=len(usable),
-            nats_per_image=least * LOSS_UNIT / images,
+            nats_per_image=least * calibration.LOSS_UNIT / images,
         )

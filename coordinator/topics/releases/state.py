@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fleetledger.coordinator.topics.models.offers import (
-    GroupOffer,
-    after_everybodys,
-    after_offer,
-    newest_offer,
-)
+from fleetledger.coordinator.topics.models import offers as model_offers
 from fleetledger.coordinator.topics.models.state import ModelsState
 from fleetledger.schemas.releases import SignedRelease
 from fleetledger.schemas.roots import MAX_ROOTS, SignedRoot
@@ -23,7 +18,7 @@ class Released:
 
     version: int
     action: int
-    group: GroupOffer | None = None
+    group: model_offers.GroupOffer | None = None
     """The group of a rollout that is offered it."""
 
 
@@ -63,7 +58,9 @@ class Trust:
 
     def _unpinned(self, device: DeviceId) -> Released | None:
         own = self.released_by_device.get(device)
-        offered = newest_offer(self.offers, lambda group: self.models.is_offered(device, group))
+        offered = model_offers.newest_offer(
+            self.offers, lambda group: self.models.is_offered(device, group)
+        )
         if own is None or offered is None:
             return own or offered or self.released
         return max(own, offered, key=lambda item: item.action)
@@ -84,12 +81,12 @@ class Trust:
 
     def release_offer(self, released: Released) -> None:
         """Let the devices of a group have it."""
-        self.offers = after_offer(self.offers, released)
+        self.offers = model_offers.after_offer(self.offers, released)
 
     def release_for_all(self, released: Released) -> None:
         """Let all devices have it but those for which something later was released, or spared."""
         self.released = released
-        self.offers = after_everybodys(self.offers, released)
+        self.offers = model_offers.after_everybodys(self.offers, released)
         desired = self.models.desired
         spares = desired is not None and desired.action == released.action and desired.spares
         self.released_by_device = {

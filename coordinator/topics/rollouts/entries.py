@@ -11,17 +11,10 @@ from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.topics.rollouts.gates import GateFinding
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome
+from fleetledger.schemas import rollouts
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import is_absent
-from fleetledger.schemas.rollouts import (
-    WHOLE,
-    GroupNumber,
-    Mode,
-    ModelComparison,
-    RolloutNumber,
-    Share,
-)
 from fleetledger.schemas.times import iso_time
 from fleetledger.schemas.values import DeviceId, Digest
 
@@ -30,7 +23,7 @@ class RolloutPlanned(EntryBody):
     """A version is to go out group by group."""
 
     kind: ClassVar[str] = "rollout.planned"
-    rollout: RolloutNumber
+    rollout: rollouts.RolloutNumber
     version: int = Field(ge=1)
     former: int | None = Field(default=None, ge=1)
     """What everybody was to run then, and what it goes back to."""
@@ -43,7 +36,7 @@ class RolloutPlanned(EntryBody):
     plan: RolloutPlan
     automatic: bool = False
     """Planned because the fleet has learned it."""
-    judges: Share | None = Field(default=None, exclude_if=is_absent)
+    judges: rollouts.Share | None = Field(default=None, exclude_if=is_absent)
     """Devices that had no part in it, where others had one."""
 
     def say(self, at: EntryContext) -> str:
@@ -57,8 +50,8 @@ class RolloutApproved(EntryBody):
     """A person lets a group go."""
 
     kind: ClassVar[str] = "rollout.approved"
-    rollout: RolloutNumber
-    group: GroupNumber
+    rollout: rollouts.RolloutNumber
+    group: rollouts.GroupNumber
 
     def say(self, at: EntryContext) -> str:
         return f"Group {self.group} of rollout {self.rollout} may go."
@@ -68,7 +61,7 @@ class RolloutStarted(EntryBody):
     """A planned rollout begins."""
 
     kind: ClassVar[str] = "rollout.started"
-    rollout: RolloutNumber
+    rollout: rollouts.RolloutNumber
     begins_ns: int | None = Field(default=None, ge=0, lt=2**63, exclude_if=is_absent)
     """Not before then, in nanoseconds since 1970; None for at once."""
 
@@ -81,10 +74,10 @@ class GroupOpened(EntryBody):
     """Devices of a group get the candidate, to measure it or to run it."""
 
     kind: ClassVar[str] = "rollout.group_opened"
-    rollout: RolloutNumber
-    group: GroupNumber
-    mode: Mode
-    below: int = Field(ge=1, le=WHOLE)
+    rollout: rollouts.RolloutNumber
+    group: rollouts.GroupNumber
+    mode: rollouts.Mode
+    below: int = Field(ge=1, le=rollouts.WHOLE)
     """Devices below this place belong to it, or to a group before it."""
 
     def say(self, at: EntryContext) -> str:
@@ -96,7 +89,7 @@ class ModelCompared(EntryBody):
     """A device measured a candidate beside another model on the same images."""
 
     kind: ClassVar[str] = "model.compared"
-    comparison: ModelComparison
+    comparison: rollouts.ModelComparison
 
     @property
     def content(self) -> Digest:
@@ -118,8 +111,8 @@ class RolloutUnreached(EntryBody):
     """Devices of a group are away; it does without them."""
 
     kind: ClassVar[str] = "rollout.unreached"
-    rollout: RolloutNumber
-    group: GroupNumber
+    rollout: rollouts.RolloutNumber
+    group: rollouts.GroupNumber
     devices: tuple[DeviceId, ...]
 
     def say(self, at: EntryContext) -> str:
@@ -131,9 +124,9 @@ class RolloutMeasured(EntryBody):
     """A verdict on a phase of a group."""
 
     kind: ClassVar[str] = "rollout.measured"
-    rollout: RolloutNumber
-    group: GroupNumber
-    mode: Mode
+    rollout: rollouts.RolloutNumber
+    group: rollouts.GroupNumber
+    mode: rollouts.Mode
     outcome: Outcome
     members: int = Field(ge=0)
     """Devices of the group and of those before it, reached or not."""
@@ -156,7 +149,7 @@ class RolloutPaused(EntryBody):
     """Nothing further goes out until a person says so."""
 
     kind: ClassVar[str] = "rollout.paused"
-    rollout: RolloutNumber
+    rollout: rollouts.RolloutNumber
     reason: str
 
     def say(self, at: EntryContext) -> str:
@@ -167,7 +160,7 @@ class RolloutResumed(EntryBody):
     """A person lets it go on."""
 
     kind: ClassVar[str] = "rollout.resumed"
-    rollout: RolloutNumber
+    rollout: rollouts.RolloutNumber
     reason: str = ""
 
     def say(self, at: EntryContext) -> str:
@@ -178,7 +171,7 @@ class RolloutRolledBack(EntryBody):
     """Every device goes back to the former version."""
 
     kind: ClassVar[str] = "rollout.rolled_back"
-    rollout: RolloutNumber
+    rollout: rollouts.RolloutNumber
     to: int | None = Field(default=None, ge=1)
     """None where there was none."""
     reason: str
@@ -196,7 +189,7 @@ class RolloutFinished(EntryBody):
     """All groups have passed."""
 
     kind: ClassVar[str] = "rollout.finished"
-    rollout: RolloutNumber
+    rollout: rollouts.RolloutNumber
 
     def say(self, at: EntryContext) -> str:
         return f"Rollout {self.rollout} is finished: all groups passed."
@@ -206,7 +199,7 @@ class RolloutAborted(EntryBody):
     """A person ended it, or something else took its place; devices stay as they are."""
 
     kind: ClassVar[str] = "rollout.aborted"
-    rollout: RolloutNumber
+    rollout: rollouts.RolloutNumber
     reason: str
     by: int | None = Field(default=None, ge=1)
     """The rollout that supersedes it."""
@@ -222,4 +215,4 @@ def _size(size: float) -> str:
 
 
 def _share(below: int) -> str:
-    return f"devices of the first {100 * below / WHOLE:.4g} % of places"
+    return f"devices of the first {100 * below / rollouts.WHOLE:.4g} % of places"

@@ -16,18 +16,10 @@ from fleetledger.coordinator.topics.rollouts.evalues import net_loss, shortfall
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.ranking import Ranking
 from fleetledger.coordinator.topics.rollouts.scope import exact
-from fleetledger.schemas.rollouts import (
-    LATENCY_BINS,
-    LATENCY_FIRST_SECONDS,
-    LATENCY_RATIO,
-    NATS,
-    ModelComparison,
-    Pairs,
-    Share,
-)
+from fleetledger.schemas import rollouts
 from fleetledger.schemas.values import ClassName, DeviceId
 
-_NONE = Pairs()
+_NONE = rollouts.Pairs()
 
 
 @dataclass
@@ -42,7 +34,7 @@ class PairCounts:
     losses: dict[Fraction, int] = field(default_factory=dict)
     """Devices with any image by their z, see `coordinator.topics.rollouts.evalues`."""
 
-    def count(self, pairs: Pairs, cap: Fraction) -> None:
+    def count(self, pairs: rollouts.Pairs, cap: Fraction) -> None:
         """Add what one device had."""
         if not pairs.images:
             return
@@ -102,7 +94,9 @@ class Costs:
     memories: Ranking = field(default_factory=Ranking)
     """Ratio of the resident bytes."""
 
-    def count(self, device: DeviceId, comparison: ModelComparison, least: Fraction) -> None:
+    def count(
+        self, device: DeviceId, comparison: rollouts.ModelComparison, least: Fraction
+    ) -> None:
         """Add what one device told; what is slower by `least` seconds or less is equally fast."""
         costs = (comparison.cost_active, comparison.cost_candidate)
         samples = [sum(cost.latency) for cost in costs]
@@ -132,12 +126,12 @@ class ModelAnswers:
     disagreeing: Ranking = field(default_factory=Ranking)
     """Share of a device's unlabelled images to which both give different classes."""
 
-    def count(self, device: DeviceId, comparison: ModelComparison) -> None:
+    def count(self, device: DeviceId, comparison: rollouts.ModelComparison) -> None:
         """Add what one device told."""
         before, after = comparison.entropy_active, comparison.entropy_candidate
         if before.images:
             self.images += before.images
-            shift = Fraction(after.nats - before.nats, before.images * NATS)
+            shift = Fraction(after.nats - before.nats, before.images * rollouts.NATS)
             self.less_sure.add(shift, device)
             self.surer.add(-shift, device)
         if comparison.unlabelled:
@@ -152,7 +146,7 @@ class Evidence:
     """All reports of one rollout, from the first on."""
 
     limits: GatePlan = field(default_factory=GatePlan)
-    judges: Share | None = None
+    judges: rollouts.Share | None = None
     """The devices that had no part in the candidate; None where that is asked of none."""
     judged: PairCounts = field(default_factory=PairCounts)
     """What these say of the classes that their active models know."""
@@ -163,7 +157,7 @@ class Evidence:
     new: NewClasses = field(default_factory=NewClasses)
     costs: Costs = field(default_factory=Costs)
     answers: ModelAnswers = field(default_factory=ModelAnswers)
-    comparisons: dict[DeviceId, ModelComparison] = field(default_factory=dict)
+    comparisons: dict[DeviceId, rollouts.ModelComparison] = field(default_factory=dict)
     """The first of each device."""
     failed: set[DeviceId] = field(default_factory=set)
     """Devices on which the candidate did not come to run, or went back, when they last said so."""
@@ -176,7 +170,7 @@ class Evidence:
     entries: list[int] = field(default_factory=list)
     """Ledger indices of all reports that count, in order."""
 
-    def compare(self, index: int, device: DeviceId, comparison: ModelComparison) -> bool:
+    def compare(self, index: int, device: DeviceId, comparison: rollouts.ModelComparison) -> bool:
         """Take in a comparison; return whether it counts, as the device's first one does."""
         if device in self.comparisons:
             return False
@@ -217,7 +211,9 @@ class Evidence:
         self.failed.add(device)
         self.entries.append(index)
 
-    def pairs_by_device(self, of_class: ClassName | None) -> Iterator[tuple[DeviceId, Pairs]]:
+    def pairs_by_device(
+        self, of_class: ClassName | None
+    ) -> Iterator[tuple[DeviceId, rollouts.Pairs]]:
         """Yield what each device has of a class, or of all that its active model knows (None)."""
         for device, comparison in self.comparisons.items():
             if of_class is None:
@@ -226,11 +222,11 @@ class Evidence:
                 yield device, comparison.classes.get(of_class, _NONE)
 
 
-def known_pairs(comparison: ModelComparison) -> Pairs:
+def known_pairs(comparison: rollouts.ModelComparison) -> rollouts.Pairs:
     """Return the pairs of all classes together that the active model knows."""
     new = set(comparison.new_classes)
     known = [pairs for name, pairs in comparison.classes.items() if name not in new]
-    return Pairs.model_construct(
+    return rollouts.Pairs.model_construct(
         both=sum(pairs.both for pairs in known),
         only_active=sum(pairs.only_active for pairs in known),
         only_candidate=sum(pairs.only_candidate for pairs in known),
@@ -239,8 +235,8 @@ def known_pairs(comparison: ModelComparison) -> Pairs:
 
 
 _EDGES = tuple(
-    exact(LATENCY_FIRST_SECONDS) * exact(LATENCY_RATIO) ** number
-    for number in range(LATENCY_BINS + 1)
+    exact(rollouts.LATENCY_FIRST_SECONDS) * exact(rollouts.LATENCY_RATIO) ** number
+    for number in range(rollouts.LATENCY_BINS + 1)
 )
 """Where bins begin, in seconds."""
 

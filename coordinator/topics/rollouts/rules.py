@@ -28,16 +28,7 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.topics.lineages.entries import Adapts
 from fleetledger.coordinator.topics.models.entries import ModelDesired
 from fleetledger.coordinator.topics.models.state import ModelVersion
-from fleetledger.coordinator.topics.rollouts import entries
-from fleetledger.coordinator.topics.rollouts.commands import (
-    ApproveGroup,
-    EndRollout,
-    PauseRollout,
-    PlanRollout,
-    ResumeRollout,
-    RolloutCommand,
-    StartRollout,
-)
+from fleetledger.coordinator.topics.rollouts import commands, entries
 from fleetledger.coordinator.topics.rollouts.moments import retries, unreached
 from fleetledger.coordinator.topics.rollouts.opening import concerned, is_last, next_phase, offer
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
@@ -56,20 +47,20 @@ class Rollouts:
         self._live = live
         self._judged: tuple[object, ...] | None = None
 
-    def carry_out(self, command: RolloutCommand) -> tuple[Decision, str]:
+    def carry_out(self, command: commands.RolloutCommand) -> tuple[Decision, str]:
         """Return what a command decides and a sentence for the operator."""
         match command:
-            case PlanRollout():
+            case commands.PlanRollout():
                 return self._plan(command)
-            case ApproveGroup():
+            case commands.ApproveGroup():
                 return self._approve(command)
-            case StartRollout():
+            case commands.StartRollout():
                 return self._start(command)
-            case PauseRollout():
+            case commands.PauseRollout():
                 return self._pause(command)
-            case ResumeRollout():
+            case commands.ResumeRollout():
                 return self._resume(command)
-            case EndRollout():
+            case commands.EndRollout():
                 return self._end(command)
 
     def gives_way(self, decided: Decision) -> tuple[Decision, str]:
@@ -239,7 +230,7 @@ class Rollouts:
             judges=None if adapts is None else adapts.judges,
         )
 
-    def _plan(self, command: PlanRollout) -> tuple[Decision, str]:
+    def _plan(self, command: commands.PlanRollout) -> tuple[Decision, str]:
         state, version, plan = self._state, command.version, command.plan
         model = state.models.by_version.get(version)
         if model is None or model.exported is None:
@@ -266,7 +257,7 @@ class Rollouts:
         active = self._state.rollouts.active
         return f" in place of rollout {active.number}" if superseded.entries and active else ""
 
-    def _start(self, command: StartRollout) -> tuple[Decision, str]:
+    def _start(self, command: commands.StartRollout) -> tuple[Decision, str]:
         rollout = self._known(command.rollout)
         if rollout.stage not in NOT_BEGUN:
             raise CommandError(f"rollout: {rollout.number} is {words(rollout)}")
@@ -281,7 +272,7 @@ class Rollouts:
         text = f"rollout {rollout.number} begins{self._instead(instead)}"
         return instead + record(body, actor=OPERATOR), text
 
-    def _approve(self, command: ApproveGroup) -> tuple[Decision, str]:
+    def _approve(self, command: commands.ApproveGroup) -> tuple[Decision, str]:
         rollout = self._open_one(command.rollout)
         plan = rollout.planned.plan
         if plan.approve != "operator":
@@ -310,7 +301,7 @@ class Rollouts:
             return opens.group
         return max(rollout.approved.keys() | {_open_group(rollout)}) + 1
 
-    def _pause(self, command: PauseRollout) -> tuple[Decision, str]:
+    def _pause(self, command: commands.PauseRollout) -> tuple[Decision, str]:
         rollout = self._active(command.rollout)
         if rollout.stage == "paused":
             raise CommandError(f"rollout: {rollout.number} is paused already")
@@ -318,14 +309,14 @@ class Rollouts:
         body = entries.RolloutPaused(rollout=rollout.number, reason=reason)
         return record(body, actor=OPERATOR), f"rollout {rollout.number} is paused"
 
-    def _resume(self, command: ResumeRollout) -> tuple[Decision, str]:
+    def _resume(self, command: commands.ResumeRollout) -> tuple[Decision, str]:
         rollout = self._active(command.rollout)
         if rollout.stage != "paused":
             raise CommandError(f"rollout: {rollout.number} is not paused")
         body = entries.RolloutResumed(rollout=rollout.number, reason=command.reason)
         return record(body, actor=OPERATOR), f"rollout {rollout.number} goes on"
 
-    def _end(self, command: EndRollout) -> tuple[Decision, str]:
+    def _end(self, command: commands.EndRollout) -> tuple[Decision, str]:
         rollout, number = self._open_one(command.rollout), command.rollout
         reason = command.reason or "the operator wants it so."
         if not command.back or rollout.stage not in BEGUN:

@@ -9,7 +9,7 @@ from fleetledger.coordinator.core.decision import Decision, ask, record
 from fleetledger.coordinator.core.live import Live
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.core.work import FreezeNetwork
-from fleetledger.coordinator.topics.lineages.adapters import end_adapting
+from fleetledger.coordinator.topics.lineages.rules import end_adapting
 from fleetledger.coordinator.topics.models.entries import ModelSolved
 from fleetledger.coordinator.topics.rounds.state import Weights
 from fleetledger.coordinator.topics.stages.rules import Stages

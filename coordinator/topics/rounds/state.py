@@ -10,11 +10,7 @@ from typing import Annotated
 
 from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.topics.lineages.state import LineagesState, Span
-from fleetledger.coordinator.topics.rounds.entries import (
-    RoundClosed,
-    RoundOpened,
-    WeightsAveraged,
-)
+from fleetledger.coordinator.topics.rounds import entries
 from fleetledger.coordinator.topics.stages.state import StagesState
 from fleetledger.schemas.command_report import Column
 from fleetledger.schemas.offers import Offer
@@ -87,7 +83,7 @@ class DeviceRounds:
 class Round:
     """A cohort's training: open until it is closed, done when it is averaged or came to nothing."""
 
-    opened: RoundOpened
+    opened: entries.RoundOpened
     opened_index: int
     opened_ns: int
     weights: Weights | None = None
@@ -100,7 +96,7 @@ class Round:
     """Devices that could not train, or declined, with what they said."""
     looked: set[DeviceId] = field(default_factory=set)
     """Observers that have answered; they decide nothing."""
-    closed: RoundClosed | None = None
+    closed: entries.RoundClosed | None = None
     ended_ns: int | None = None
     """When it was closed, or failed."""
     ended_index: int | None = None
@@ -293,7 +289,7 @@ class Weights:
     index: int
     """Of the entry that gave it: an import, or what a round gave."""
     extras: Mapping[str, Offer] = field(default_factory=dict)
-    averaged: WeightsAveraged | None = None
+    averaged: entries.WeightsAveraged | None = None
     averaged_ns: int | None = None
 
     @property

@@ -12,13 +12,7 @@ from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic, notify
 from fleetledger.coordinator.core.phrases import names_of
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
-from fleetledger.coordinator.topics.stages.state import (
-    DoubtsReported,
-    Reported,
-    Reports,
-    Stage,
-    StagesState,
-)
+from fleetledger.coordinator.topics.stages import state
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.count_words import count_of
@@ -42,8 +36,8 @@ class StageOpened(EntryBody):
         return f"Stage {self.stage} asks the fleet to learn {names_of(self.class_names)}.{because}"
 
 
-def _open(stages: StagesState, body: StageOpened, at: EntryContext) -> None:
-    stages.by_number[body.stage] = Stage(
+def _open(stages: state.StagesState, body: StageOpened, at: EntryContext) -> None:
+    stages.by_number[body.stage] = state.Stage(
         at.index, at.time_ns, at.time_ns, body.class_names, body.reason
     )
     stages.changed = at.index
@@ -74,7 +68,7 @@ class StageClosed(EntryBody):
         )
 
 
-def _close(stages: StagesState, body: StageClosed, at: EntryContext) -> None:
+def _close(stages: state.StagesState, body: StageClosed, at: EntryContext) -> None:
     stage = stages.by_number[body.stage]
     stage.closed_because, stage.answered, stage.expected = body.reason, body.answered, body.expected
     stage.closed_index, stage.closed_ns = at.index, at.time_ns
@@ -108,29 +102,29 @@ class TransitionReported(EntryBody):
         )
 
 
-def _report(stages: StagesState, body: TransitionReported, at: EntryContext) -> None:
-    transition, reports = body.transition, stages.reports.setdefault(at.maker, Reports())
+def _report(stages: state.StagesState, body: TransitionReported, at: EntryContext) -> None:
+    transition, reports = body.transition, stages.reports.setdefault(at.maker, state.Reports())
     key = PartKey(stage=transition.stage, part=transition.number)
     # Reports of earlier stages are refused, so that no repeat of them has to be known.
     kept = {k: said for k, said in reports.transitions.items() if k.stage >= transition.stage - 1}
     reports.transitions = kept
-    reports.transitions[key] = Reported(at.index, body.content)
+    reports.transitions[key] = state.Reported(at.index, body.content)
     for name, images in transition.classes.items():
         if name in reports.named or len(reports.named) < _MAX_NAMED:
             reports.named[name] = images
     if transition.uncertainty is not None:
-        reports.doubts = DoubtsReported(at.time_ns, transition.uncertainty.within_seconds)
+        reports.doubts = state.DoubtsReported(at.time_ns, transition.uncertainty.within_seconds)
     stages.last_report_ns = at.time_ns
 
 
-def _begin_lineage(stages: StagesState, body: Lineage, at: EntryContext) -> None:
+def _begin_lineage(stages: state.StagesState, body: Lineage, at: EntryContext) -> None:
     """Count the time to answer from now, where a network was frozen in an open stage."""
     if stages.in_rounds and not body.in_rounds and stages.open is not None:
         stages.by_number[stages.open].opened_ns = at.time_ns
     stages.in_rounds = body.in_rounds
 
 
-def _move_times(stages: StagesState, body: ClockCorrected, _at: EntryContext) -> None:
+def _move_times(stages: state.StagesState, body: ClockCorrected, _at: EntryContext) -> None:
     """Move the times that are compared with later ones."""
     for stage in stages.by_number.values():
         stage.opened_ns -= body.by_ns

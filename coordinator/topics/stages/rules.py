@@ -15,9 +15,9 @@ from fleetledger.coordinator.errors import CommandError, QuestionError
 from fleetledger.coordinator.live.snapshot import StageWait
 from fleetledger.coordinator.topics.classes.entries import ClassNamed
 from fleetledger.coordinator.topics.classes.rules import check_new_name
-from fleetledger.coordinator.topics.lineages.adapters import end_adapting
 from fleetledger.coordinator.topics.lineages.background import check_classes
 from fleetledger.coordinator.topics.lineages.capacity import check_capacity
+from fleetledger.coordinator.topics.lineages.rules import end_adapting
 from fleetledger.coordinator.topics.stages.commands import CloseStage, StageCommand
 from fleetledger.coordinator.topics.stages.entries import StageClosed, StageOpened
 from fleetledger.coordinator.topics.stages.name_checks import doubts_about

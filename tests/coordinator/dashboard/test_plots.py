@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetledger.coordinator.dashboard.parts.accuracy_plots import stage_plot, version_plot
 from fleetledger.coordinator.dashboard.parts.plot import (
     LABEL,
     Drawing,
@@ -19,14 +20,12 @@ from fleetledger.coordinator.dashboard.parts.plot import (
     apart,
 )
 from fleetledger.coordinator.dashboard.parts.presence_plot import presence_words
-from fleetledger.coordinator.dashboard.parts.stage_plot import stage_plot
 from fleetledger.coordinator.dashboard.parts.time_plots import (
     contributions_plot,
     health_plot,
     heat_plot,
     traffic_plot,
 )
-from fleetledger.coordinator.dashboard.parts.version_plot import version_plot
 from fleetledger.coordinator.live.snapshot import FleetHeat, HealthPoint, TrafficPoint
 from fleetledger.coordinator.reports.answers import RightCount
 from fleetledger.coordinator.reports.contributions import CountsOverTime

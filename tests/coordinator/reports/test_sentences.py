@@ -6,7 +6,7 @@ import pytest
 
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.ledger.entries import Entry
-from fleetledger.coordinator.reports.sentences import sentence_of
+from fleetledger.coordinator.reports.history import sentence_of
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     NothingReported,

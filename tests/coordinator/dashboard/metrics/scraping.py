@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from fleetledger.coordinator.dashboard.metrics.exposition import expose, families
+from fleetledger.coordinator.dashboard.metrics.routes import expose, families
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.file import LiveFile
 from fleetledger.coordinator.live.snapshot import (

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from fleetledger.coordinator.dashboard.metrics.exposition import expose, families
 from fleetledger.coordinator.dashboard.metrics.fleet import counted_programs
+from fleetledger.coordinator.dashboard.metrics.routes import expose, families
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.schemas.health import DeviceHealth
 from fleetledger.schemas.values import DeviceId

@@ -16,7 +16,7 @@ from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.program.engine import LedgerEngine
-from fleetledger.coordinator.reports.sentences import sentence_of
+from fleetledger.coordinator.reports.history import sentence_of
 from fleetledger.coordinator.settings import CoordinatorSettings, load, write_new
 from fleetledger.coordinator.topics.models.commands import PushModel
 from fleetledger.coordinator.topics.releases import views as release_views

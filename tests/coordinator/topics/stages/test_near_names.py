@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetledger.coordinator.topics.stages.near_names import NearNames, distance
+from fleetledger.coordinator.topics.stages.name_checks import NearNames, distance
 
 WORDS = st.text("abcR1 _", max_size=10)
 
