@@ -43,10 +43,10 @@ from fleetledger.coordinator.settings import CoordinatorSettings, load, rules_of
 from fleetledger.coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS, entries_ahead
 from fleetledger.coordinator.trust.invitations import Invitations
 from fleetledger.coordinator.trust.release_key import release_signer
+from fleetledger.runtime.problems import PATIENCE_SECONDS, OpenProblem
 from fleetledger.schemas.envelope import Sender, encode
 from fleetledger.schemas.keys import SigningKey
 from fleetledger.schemas.presence import CoordinatorDeath
-from fleetledger.schemas.problems import PATIENCE_SECONDS, OpenProblem
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId
 from fleetledger.schemas.wire import OWN, WireVersions

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.values import Digest
 
 

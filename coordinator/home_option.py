@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fleetledger.coordinator.settings import DEFAULT_HOME, HOME_VARIABLE
-from fleetledger.schemas.shown_commands import OF_OPERATORS, remember_home
+from fleetledger.runtime.shown_commands import OF_OPERATORS, remember_home
 
 
 def _given(home: Path) -> Path:

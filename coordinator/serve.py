@@ -20,11 +20,11 @@ from fleetledger.coordinator.program.webhook import Webhook
 from fleetledger.coordinator.program.workers.connection import SHARED_LEAVES
 from fleetledger.coordinator.program.workers.worker import WorkerPlan
 from fleetledger.coordinator.settings import FILE_NAME, CoordinatorSettings, load
-from fleetledger.schemas.home_identity import remember
-from fleetledger.schemas.log_lines import LogFormat, LogLevel, about
-from fleetledger.schemas.log_setup import logging_on
-from fleetledger.schemas.private_file import keep_private
-from fleetledger.schemas.service_manager import ServiceManager
+from fleetledger.runtime.home_identity import remember
+from fleetledger.runtime.log_lines import LogFormat, LogLevel, about
+from fleetledger.runtime.log_setup import logging_on
+from fleetledger.runtime.private_file import keep_private
+from fleetledger.runtime.service_manager import ServiceManager
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.transport.clock import SYSTEM_CLOCK
 from fleetledger.transport.interface import Connection, OutgoingMessage
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from fleetledger.coordinator.proxy.program import Embedded
 import threading
 
-from fleetledger.schemas.log_lines import LogEvent
-from fleetledger.schemas.log_setup import EventLog
+from fleetledger.runtime.log_lines import LogEvent
+from fleetledger.runtime.log_setup import EventLog
 from fleetledger.transport.access import BROKER_LOG
 from fleetledger.transport.brokers.log_watch import LogWatch, PasswordMisuse
 from fleetledger.transport.clock import Clock

@@ -23,10 +23,10 @@ from fleetledger.coordinator.core.rules import (
     StageRules,
 )
 from fleetledger.coordinator.topics.rollouts.plan import plan_content
-from fleetledger.schemas.commented_toml import write_new_settings
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.commented_toml import write_new_settings
+from fleetledger.runtime.settings_file import load_settings
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.offers import MAX_URL, HttpsUrl
-from fleetledger.schemas.settings_file import load_settings
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.transport.mqtt_settings import BrokerSettings
 

@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.runtime.exit_codes import ExitCode
 
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """A BLAS reserves memory for every thread; these must be set before NumPy is imported."""
@@ -19,10 +19,10 @@ def main(arguments: list[str]) -> int:
     """Run the agent whose home is the one argument; return the exit code."""
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")
-    from fleetledger.device_agent.program import run_agent  # noqa: PLC0415 - after the above
-    from fleetledger.schemas.errors import FleetledgerError  # noqa: PLC0415 - as above
-    from fleetledger.schemas.log_setup import logging_on  # noqa: PLC0415
-    from fleetledger.schemas.shown_commands import ON_DEVICES, remember_home, with_homes  # noqa: PLC0415
+    from fleetledger.device_agent.program.main import run_agent  # noqa: PLC0415 - after the above
+    from fleetledger.runtime.errors import FleetledgerError  # noqa: PLC0415 - as above
+    from fleetledger.runtime.log_setup import logging_on  # noqa: PLC0415
+    from fleetledger.runtime.shown_commands import ON_DEVICES, remember_home, with_homes  # noqa: PLC0415
 
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m fleetledger.device_agent HOME\n")

@@ -22,7 +22,7 @@ AgentError
 
 from __future__ import annotations
 
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.values import Digest
 
 

@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.keys import VerifyKey
-from fleetledger.schemas.message import Strict
 from fleetledger.schemas.rollouts import MAX_IMAGES
 from fleetledger.schemas.tags import Tags
 from fleetledger.schemas.values import DeviceId, FleetId

@@ -46,7 +46,7 @@ from fleetledger.export.own_output import check_output
 from fleetledger.export.preprocessing_file import remarks_on_units
 from fleetledger.export.rules import STANDARD_DOMAINS, check, read_model
 from fleetledger.export.runtime import LoadedModel
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.models import MAX_FEATURES, AnyPreprocessing
 from fleetledger.schemas.values import Digest
 

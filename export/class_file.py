@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 from fleetledger.export.errors import ClassFileError
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError, cut
+from fleetledger.runtime.user_text import decode_text, lines_of
 from fleetledger.schemas.canonical import parse_json
 from fleetledger.schemas.class_names import fault_of, look_alike
 from fleetledger.schemas.contributions import MAX_CLASSES
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import SchemaError, cut
-from fleetledger.schemas.user_text import decode_text, lines_of
 from fleetledger.schemas.values import ClassName
 
 if sys.version_info >= (3, 11):

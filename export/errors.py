@@ -14,7 +14,7 @@ FleetledgerError
     └── RuntimeMissingError     ONNX Runtime is not installed
 """
 
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.runtime.errors import FleetledgerError
 
 
 class ExportError(FleetledgerError):

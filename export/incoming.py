@@ -35,7 +35,7 @@ from fleetledger.export.one_by_one import run_one_by_one
 from fleetledger.export.own_output import in_a_column, in_float32
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.export.token_masks import is_mask, made_of_ids
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.models import FEATURES, AnyPreprocessing, levels_alone
 
 Values = npt.NDArray[np.float32]

@@ -28,7 +28,7 @@ from fleetledger.export.judging_messages import (
 )
 from fleetledger.export.own_model import CutModel, OwnModelRequest
 from fleetledger.learning.onnx_files.file_rules import MAX_MODEL_BYTES
-from fleetledger.schemas.child_limits import child_environment
+from fleetledger.runtime.child_limits import child_environment
 from fleetledger.schemas.models import AnyPreprocessing
 
 MOST_ANSWERED = 3 * MAX_MODEL_BYTES

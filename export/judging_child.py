@@ -25,8 +25,8 @@ from fleetledger.export.layers import backbone_with_features
 from fleetledger.export.own_model import own_model
 from fleetledger.export.runtime import describe_runtime
 from fleetledger.learning.errors import LearningError
-from fleetledger.schemas.child_limits import contain, limit
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.runtime.child_limits import contain, limit
+from fleetledger.runtime.errors import FleetledgerError
 
 _NO_MEMORY = ("bad_alloc", "allocate", "out of memory")
 

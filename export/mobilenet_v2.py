@@ -22,7 +22,7 @@ import safetensors.numpy
 from fleetledger.export.builder import GraphBuilder, float_value
 from fleetledger.export.errors import NetworkExportError, WeightsError
 from fleetledger.export.graph import BATCH
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.models import Preprocessing
 
 WIDTH = 1280

@@ -9,7 +9,7 @@ from fleetledger.export.errors import ModelFileError
 from fleetledger.learning.errors import GraphFileError
 from fleetledger.learning.onnx_files.external_weights import BytesBeside, parts_beside, with_parts
 from fleetledger.learning.onnx_files.file_rules import MAX_MODEL_BYTES
-from fleetledger.schemas.regular_files import open_regular, regular_status
+from fleetledger.runtime.regular_files import open_regular, regular_status
 
 _ONE_FILE = (
     "copy it there, or save the model as one file: torch.onnx.export(..., external_data=False), "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fleetledger.export.errors import OutputFileError
-from fleetledger.schemas.whole_file import write_whole
+from fleetledger.runtime.whole_file import write_whole
 
 
 def check_place(path: Path) -> None:

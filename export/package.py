@@ -36,7 +36,7 @@ from fleetledger.export.variants.gate import (
     VariantFile,
     judge,
 )
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.models import (
     BACKGROUND,

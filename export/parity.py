@@ -17,7 +17,7 @@ from fleetledger.export.runtime import LoadedModel, describe_runtime
 from fleetledger.export.segmentation import DenseHead
 from fleetledger.learning.numerics.bilinear import resized
 from fleetledger.learning.numerics.score_novelty import ScoreNovelty
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.models import FEATURES, NOVELTY, SCORES, SMALL_SCORES, Parity
 
 Floats = npt.NDArray[np.float32]

@@ -11,11 +11,11 @@ import tomli_w
 from pydantic import TypeAdapter, ValidationError
 
 from fleetledger.export.errors import PreprocessingFileError
+from fleetledger.runtime.errors import SchemaError, cut
+from fleetledger.runtime.user_text import decode_text
 from fleetledger.schemas.canonical import parse_json
-from fleetledger.schemas.errors import SchemaError, cut
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.models import AnyPreprocessing
-from fleetledger.schemas.user_text import decode_text
 
 if sys.version_info >= (3, 11):
     import tomllib

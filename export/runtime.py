@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fleetledger.export.errors import ModelFileError, RuntimeMissingError
-from fleetledger.schemas.onnx_runtime import onnx_runtime, onnx_runtime_tools
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.onnx_runtime import onnx_runtime, onnx_runtime_tools
+from fleetledger.runtime.pip_command import pip_install
 
 _PROVIDER = "CPUExecutionProvider"
 _FATAL_ONLY = 4

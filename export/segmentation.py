@@ -29,7 +29,7 @@ from fleetledger.learning.errors import LearningError
 from fleetledger.learning.networks.head import BIAS, WEIGHT
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.learning.numerics.bilinear import resized
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.models import FEATURES, SCORES, SMALL_SCORES, Preprocessing
 
 Arrays = Mapping[str, npt.NDArray[Any]]

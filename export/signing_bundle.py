@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fleetledger.export.errors import SigningKeyError
+from fleetledger.runtime.private_file import write_private
+from fleetledger.runtime.whole_file import write_whole
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.private_file import write_private
-from fleetledger.schemas.whole_file import write_whole
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"

@@ -5,7 +5,7 @@ MethodError
 └── ContributionError    a payload breaks the rules of its method
 """
 
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.runtime.errors import FleetledgerError
 
 
 class MethodError(FleetledgerError):

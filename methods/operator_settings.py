@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ValidationError
 
 from fleetledger.methods.errors import MethodError
-from fleetledger.schemas.setting_faults import describe_faults, model_in
+from fleetledger.runtime.setting_faults import describe_faults, model_in
 
 SECTION = "method.settings"
 

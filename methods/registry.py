@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fleetledger.methods.descriptor import LEARN, Descriptor
 from fleetledger.methods.errors import UnknownMethodError
-from fleetledger.methods.statistics import (
+from fleetledger.methods.statistics.sides import (
     CheckedStatistics,
     ExactAggregate,
     StatisticsAssignment,
@@ -23,7 +23,7 @@ from fleetledger.methods.statistics import (
 from fleetledger.schemas.presence import Capabilities
 
 if TYPE_CHECKING:
-    from fleetledger.methods.training_sides import AnyTrainingCoordinator, AnyTrainingDevice
+    from fleetledger.methods.training.sides import AnyTrainingCoordinator, AnyTrainingDevice
 
 AnyStatisticsCoordinator = StatisticsCoordinator[
     StatisticsAssignment, CheckedStatistics, ExactAggregate
@@ -72,7 +72,7 @@ def statistics_coordinator(name: str) -> AnyStatisticsCoordinator:
 
 def training_device(name: str) -> AnyTrainingDevice:
     """Import and return the device side of a method that trains; needs torch."""
-    from fleetledger.methods.training_sides import TrainingDevice  # noqa: PLC0415 - few devices train
+    from fleetledger.methods.training.sides import TrainingDevice  # noqa: PLC0415 - few devices train
 
     found = _module(name, ".device").DEVICE
     assert isinstance(found, TrainingDevice)
@@ -81,7 +81,7 @@ def training_device(name: str) -> AnyTrainingDevice:
 
 def training_coordinator(name: str) -> AnyTrainingCoordinator:
     """Import and return the coordinator side of a method that trains."""
-    from fleetledger.methods.training_sides import TrainingCoordinator  # noqa: PLC0415 - as above
+    from fleetledger.methods.training.sides import TrainingCoordinator  # noqa: PLC0415 - as above
 
     found = _module(name, ".coordinator").COORDINATOR
     assert isinstance(found, TrainingCoordinator)

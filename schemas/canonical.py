@@ -17,8 +17,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import SchemaError, shorten
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError, shorten
 
 MAX_DEPTH = 32
 """Lists and objects inside each other; messages of this project need less than ten."""

@@ -13,8 +13,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.envelope import INLINE_LIMIT
-from fleetledger.schemas.message import Message, Strict
+from fleetledger.schemas.message import Message
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.rounds import Observation, RoundAnswer, RoundNumber
 from fleetledger.schemas.values import Digest, PerClass

@@ -29,10 +29,12 @@ from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError
 
+from fleetledger.runtime.errors import SchemaError, shorten
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.canonical import canonical_json, parse_json, write_checked
-from fleetledger.schemas.errors import EnvelopeError, FrameError, SchemaError, shorten
+from fleetledger.schemas.errors import EnvelopeError, FrameError
 from fleetledger.schemas.keys import KeyHash, SignatureText, SigningKey, VerifyKey
-from fleetledger.schemas.message import Message, Strict, explain
+from fleetledger.schemas.message import Message, explain
 from fleetledger.schemas.seals import (
     DOMAIN,
     Seal,

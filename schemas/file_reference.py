@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 from typing_extensions import Self
 
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.offers import MAX_OFFER_SIZE
 from fleetledger.schemas.values import Digest
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from fleetledger.runtime.field_docs import describe_fields
 from fleetledger.schemas import asyncapi
 from fleetledger.schemas.catalogue import CATALOGUE
 from fleetledger.schemas.envelope import Header
-from fleetledger.schemas.field_docs import describe_fields
 from fleetledger.schemas.protocol_pages import envelope_page, readme
 
 FOLDER = Path("docs") / "protocol"

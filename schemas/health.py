@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from fleetledger.schemas.message import Items, Strict
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.message import Items
 from fleetledger.schemas.presence import PresenceMessage
 
 MAX_ZONES = 32

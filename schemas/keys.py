@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
-from fleetledger.schemas.errors import InvalidValueError, SignatureError, shorten
+from fleetledger.runtime.errors import InvalidValueError, shorten
+from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.values import ValidatedText
 
 if TYPE_CHECKING:  # an agent that checks no proof starts without it

@@ -19,8 +19,8 @@ from pathlib import Path
 import tomli_w
 from pydantic import Field
 
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.settings_file import load_settings
+from fleetledger.runtime.settings_file import load_settings
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.schemas.variants import VariantChoice
 

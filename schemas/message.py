@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from pydantic import VERSION, BaseModel, ConfigDict, FailFast, ValidationError
+from pydantic import FailFast, ValidationError
 from typing_extensions import Self
 
+from fleetledger.runtime.errors import SchemaError, cut, shorten
+from fleetledger.runtime.strict import MAX_FAULTS, Strict
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.errors import SchemaError, cut, shorten
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-MAX_FAULTS = 3
-"""Faults told at once; the rest are counted."""
 _TOO_MANY_FAULTS = 500
 """Faults of which none is told: pydantic gives all or none, and a hundred thousand take seconds."""
 _LONGEST_REASON = 400
 """Characters of what pydantic says of one fault; it may repeat all that was given."""
 _LONGEST_FIELD = 160
 """Characters of a field's path, of which the sender may have made names."""
-
-_BUILT_WHEN_USED = tuple(map(int, VERSION.split(".")[:2])) >= (2, 14)
-"""Whether a model is built at its first use. Older versions build without a lock, and a second
-thread can meet a half-built model there."""
 
 Item = TypeVar("Item")
 Items = Annotated[tuple[Item, ...], FailFast()]
@@ -34,14 +29,6 @@ Items = Annotated[tuple[Item, ...], FailFast()]
 def is_absent(value: object) -> bool:
     """Whether a field has nothing in it: left out, so that older readers know the message too."""
     return value is None or value in ((), {})
-
-
-class Strict(BaseModel):
-    """A frozen model that refuses fields it does not know, NaN and infinity."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, allow_inf_nan=False, defer_build=_BUILT_WHEN_USED
-    )
 
 
 class Message(Strict):

@@ -12,12 +12,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 from typing_extensions import Self
 
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.canonical import canonical_json, parse_json
 from fleetledger.schemas.contributions import MAX_CLASSES
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.file_reference import FileReference
-from fleetledger.schemas.message import Items, Message, Strict, explain, is_absent
+from fleetledger.schemas.message import Items, Message, explain, is_absent
 from fleetledger.schemas.offers import MAX_FILE_URLS, FileUrl, Offer
 from fleetledger.schemas.releases import SignedRelease
 from fleetledger.schemas.rollouts import Count, GroupNumber, LocalHours, Mode, RolloutNumber

@@ -12,7 +12,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from fleetledger.schemas.message import Items, Message, Strict
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.message import Items, Message
 from fleetledger.schemas.values import Digest
 
 HASH_BYTES = 32

@@ -11,8 +11,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, FailFast, Field, PlainSerializer
 
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.contributions import HeldPart
-from fleetledger.schemas.message import Items, Message, Strict, is_absent
+from fleetledger.schemas.message import Items, Message, is_absent
 from fleetledger.schemas.tags import Tags
 from fleetledger.schemas.values import BootId, Digest
 from fleetledger.schemas.wire import WireRange

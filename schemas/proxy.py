@@ -12,9 +12,10 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.contributions import MAX_PAYLOAD_BYTES, PartKey
 from fleetledger.schemas.envelope import INLINE_LIMIT
-from fleetledger.schemas.message import Items, Message, Strict
+from fleetledger.schemas.message import Items, Message
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.rounds import MAX_HEAD_CLASSES, RoundNumber

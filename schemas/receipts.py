@@ -10,8 +10,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.message import Message, Strict
+from fleetledger.schemas.message import Message
 from fleetledger.schemas.proofs.consistency import ConsistencyProof
 from fleetledger.schemas.proofs.entry import EntryProof
 from fleetledger.schemas.values import Digest

@@ -18,10 +18,11 @@ from collections.abc import Iterable
 from pydantic import Field
 from typing_extensions import Self
 
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.errors import ReleaseError, SignatureError
 from fleetledger.schemas.keys import SigningKey, VerifyKey
-from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.rollouts import Share
 from fleetledger.schemas.roots import RootDocument, named_keys
 from fleetledger.schemas.signatures import KeySignature, name_of, signers

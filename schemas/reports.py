@@ -7,8 +7,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.contributions import MAX_CLASSES
-from fleetledger.schemas.message import Items, Message, Strict, is_absent
+from fleetledger.schemas.message import Items, Message, is_absent
 from fleetledger.schemas.values import BootId, Digest, PerClass
 from fleetledger.schemas.variants import VariantName
 

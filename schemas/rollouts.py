@@ -9,9 +9,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.contributions import MAX_CLASSES, PartKey
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.message import Items, Message, Strict, is_absent
+from fleetledger.schemas.message import Items, Message, is_absent
 from fleetledger.schemas.values import ClassName, DeviceId, Digest, PerClass
 
 Mode = Literal["run", "shadow"]

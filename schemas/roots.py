@@ -17,11 +17,13 @@ from collections.abc import Iterable, Sequence
 from pydantic import Field, ValidationError, model_validator
 from typing_extensions import Self
 
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.canonical import canonical_json, parse_json
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import ReleaseError, SchemaError, SignatureError
+from fleetledger.schemas.errors import ReleaseError, SignatureError
 from fleetledger.schemas.keys import SigningKey, VerifyKey
-from fleetledger.schemas.message import Items, Strict, explain
+from fleetledger.schemas.message import Items, explain
 from fleetledger.schemas.signatures import KeySignature, name_of, signers
 from fleetledger.schemas.values import Digest, FleetId
 

@@ -11,7 +11,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from fleetledger.schemas.message import Items, Strict
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.message import Items
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.values import ClassName, PerClass
 

@@ -14,7 +14,8 @@ import json
 import re
 from dataclasses import dataclass
 
-from fleetledger.schemas.errors import EnvelopeError, SignatureError, shorten
+from fleetledger.runtime.errors import shorten
+from fleetledger.schemas.errors import EnvelopeError, SignatureError
 from fleetledger.schemas.keys import KeyHash, SignatureText, VerifyKey
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId

@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from pydantic import Field
 from typing_extensions import Self
 
-from fleetledger.schemas.errors import SignatureError, shorten
+from fleetledger.runtime.errors import shorten
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.keys import SIGNATURE_BYTES, SigningKey, VerifyKey
-from fleetledger.schemas.message import Strict
 
 
 class KeySignature(Strict):

@@ -9,8 +9,8 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import Self
 
-from fleetledger.schemas.errors import SchemaError
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import ValidatedText
 
 MAX_TAGS = 32

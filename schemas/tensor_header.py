@@ -12,10 +12,11 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError, shorten
 from fleetledger.schemas.bitpacking import MAX_BITS, MIN_BITS, packed_size
 from fleetledger.schemas.canonical import canonical_json, parse_json
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import SchemaError, TensorError, shorten
+from fleetledger.schemas.errors import TensorError
 
 MAX_HEADER_BYTES = 4 << 20
 """Room for 10,000 class names of the longest kind in the metadata."""

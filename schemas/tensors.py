@@ -26,8 +26,8 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.bitpacking import PackedIntegers
-from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import FrameError, TensorError
 from fleetledger.schemas.tensor_header import (
     DTYPES,

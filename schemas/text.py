@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, model_validator
 from typing_extensions import Self
 
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 
 MAX_TOKENS = 8192
 """Tokens of one preprocessed text."""

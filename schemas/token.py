@@ -11,12 +11,12 @@ import secrets
 from pydantic import Field
 from typing_extensions import Self
 
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.canonical import canonical_json, parse_json
-from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.enrolment import SECRET_BYTES
-from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.keys import VerifyKey
-from fleetledger.schemas.message import Strict
 from fleetledger.schemas.values import DeviceId, Digest, FleetId
 
 PREFIX = "fl1."

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.runtime.errors import InvalidValueError
 from fleetledger.schemas.values import DeviceId, FleetId, ValidatedText
 
 PROTOCOL_VERSION = 1

@@ -18,7 +18,7 @@ from pydantic.functional_validators import WrapValidator
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import Self
 
-from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.runtime.errors import InvalidValueError
 
 
 class ValidatedText(str):

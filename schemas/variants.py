@@ -12,8 +12,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.file_reference import FileReference
-from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.values import Digest
 

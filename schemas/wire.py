@@ -16,8 +16,9 @@ from typing import Any
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from fleetledger.schemas.errors import EnvelopeError, shorten
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.errors import shorten
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.errors import EnvelopeError
 
 MAX_VERSION = 999
 SETTLED_VERSION = 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fleetledger.schemas.command_output import AsJson
+from fleetledger.runtime.command_output import AsJson
 
 if TYPE_CHECKING:
     from fleetledger.simulator.verbs import DashboardOptions

@@ -14,7 +14,7 @@ SimulatorError              (a schemas.errors.FleetledgerError)
 └── AttackError             an attack cannot be tried on what was given
 """
 
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.runtime.errors import FleetledgerError
 
 
 class SimulatorError(FleetledgerError):

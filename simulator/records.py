@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.simulator.plan.fleet_plan import Group
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.device_agent.sources.masks import IGNORED
-from fleetledger.schemas.count_words import count_of
+from fleetledger.device_agent.samples.sources.masks import IGNORED
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.npz_files import read_npz

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
-from fleetledger.schemas import command_output
-from fleetledger.schemas.command_output import ActionReport, show_action
-from fleetledger.schemas.console import console_for_people
+from fleetledger.runtime import command_output
+from fleetledger.runtime.command_output import ActionReport, show_action
+from fleetledger.runtime.console import console_for_people
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.scenario.loading import load_scenario

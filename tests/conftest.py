@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from fleetledger.schemas import shown_commands
+from fleetledger.runtime import shown_commands
 from fleetledger.transport.brokers import MosquittoBroker, find_mosquitto
 
 settings.register_profile("any machine", deadline=None)  # a busy one takes longer than 200 ms
@@ -116,8 +116,8 @@ def pytest_runtest_makereport(
 def pytest_collection_finish() -> None:
     """Keep thousands of tests and modules from what garbage collections look through.
 
-    An agent collects after each piece of work, to give memory back (device_agent/memory.py): with
-    all tests in the same process that took it longer than the work.
+    An agent collects after each piece of work, to give memory back (device_agent/home/memory.py):
+    with all tests in the same process that took it longer than the work.
     """
     _keep_from_collections()
 

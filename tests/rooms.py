@@ -18,6 +18,7 @@ ROOMS = (
     "export",
     "learning",
     "methods",
+    "runtime",
     "schemas",
     "simulator",
     "transport",

@@ -14,7 +14,7 @@ import pytest
 from fleetledger.methods.registry import descriptor
 from tests.rooms import ROOMS, ROOT, product_files, product_trees
 
-ON_THE_DEVICE = ("device_agent", "learning/numerics", "schemas", "transport")
+ON_THE_DEVICE = ("device_agent", "learning/numerics", "runtime", "schemas", "transport")
 ABSENT_ON_A_DEVICE = ("torch", "torchvision", "onnx", "onnxruntime", "sklearn", "matplotlib")
 METHOD_FILES = {
     "README.md",
@@ -82,7 +82,7 @@ def import_names(folder: str) -> list[str]:
 
 
 def methods() -> list[Path]:
-    return sorted(path.parent for path in (ROOT / "methods").glob("*/__init__.py"))
+    return sorted(path.parent for path in (ROOT / "methods").glob("*/messages.py"))
 
 
 def test_the_rooms_are_those_of_the_layout() -> None:

@@ -86,7 +86,7 @@ def test_every_topic_is_documented() -> None:
 
 
 def test_every_method_is_in_the_index() -> None:
-    methods = [path.parent.name for path in (ROOT / "methods").glob("*/__init__.py")]
+    methods = [path.parent.name for path in (ROOT / "methods").glob("*/messages.py")]
     assert methods
     for method in methods:
         assert f"(../methods/{method}/README.md)" in page("README.md")
@@ -116,7 +116,7 @@ def test_every_figure_of_the_readme_stands_on_the_page_of_figures() -> None:
 def test_every_method_of_the_readme_has_its_use() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     table = text.partition("## Which method")[2].partition("## ")[0]
-    folders = {path.parent.name for path in (ROOT / "methods").glob("*/__init__.py")}
+    folders = {path.parent.name for path in (ROOT / "methods").glob("*/messages.py")}
     of_statistics = {"stsa", "fedncm", "fed3r", "fedcof"}  # on pages of docs/methods
     assert not [
         name for name in folders - of_statistics if f"methods/{name}/README.md" not in table

@@ -11,8 +11,8 @@ import pytest
 import typer
 
 from fleetledger import command_line
-from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.errors import FleetledgerError
+from fleetledger.runtime.pip_command import pip_install
 from tests.rooms import ROOMS
 
 ROOT = Path(__file__).parents[1]

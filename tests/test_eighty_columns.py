@@ -8,7 +8,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from fleetledger import command_line
-from fleetledger.schemas.tables import drawn, print_table
+from fleetledger.runtime.tables import drawn, print_table
 from fleetledger.simulator.scenario.scenario_list import ScenariosReport, shipped_rows
 from tests.coordinator.every_kind.facts import unpack
 from tests.test_docs import all_commands

@@ -38,12 +38,13 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(48900, 9.1, 11.9, 50, 787),
-    "device_agent": Room(21600, 10.7, 13.3, 21, 300),
+    "coordinator": Room(48900, 9.2, 11.9, 50, 787),
+    "device_agent": Room(21650, 10.8, 13.2, 27, 300),
     "export": Room(7100, 9.9, 12.5, 6, 105),
     "learning": Room(16550, 8.0, 9.6, 25, 207),
-    "methods": Room(15650, 11.8, 15.3, 33, 129),
-    "schemas": Room(8750, 7.8, 10.8, 15, 100),
+    "methods": Room(15650, 11.9, 15.2, 35, 129),
+    "runtime": Room(3050, 8.1, 9.7, 14, 39),
+    "schemas": Room(5800, 8.1, 11.4, 4, 61),
     "simulator": Room(30450, 12.0, 14.4, 57, 476),
     "transport": Room(6900, 8.6, 10.1, 7, 89),
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from fleetledger.schemas.problems import CERTIFICATE, OpenProblem
+from fleetledger.runtime.problems import CERTIFICATE, OpenProblem
 from fleetledger.transport.clock import Clock
 from fleetledger.transport.tls import TlsSettings
 

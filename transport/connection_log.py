@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from fleetledger.schemas.log_lines import LogEvent
-from fleetledger.schemas.log_setup import EventLog
+from fleetledger.runtime.log_lines import LogEvent
+from fleetledger.runtime.log_setup import EventLog
 from fleetledger.transport.interface import Connected, ConnectionProblem, Disconnected
 
 BROKER_EVENTS = {

@@ -25,7 +25,7 @@ TransportError                      (a schemas.errors.FleetledgerError)
 
 from __future__ import annotations
 
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.runtime.errors import FleetledgerError
 
 
 class TransportError(FleetledgerError):

@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.transport.alternative_source import OpenAlternative

@@ -11,10 +11,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from fleetledger.runtime.errors import InvalidValueError
+from fleetledger.runtime.settings_file import SettingsError, find_secret, read_secret
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.envelope import MAX_ENVELOPE_BYTES
-from fleetledger.schemas.errors import InvalidValueError
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.settings_file import SettingsError, find_secret, read_secret
 from fleetledger.transport.access import fresh_client_id
 from fleetledger.transport.errors import PasswordFileError
 from fleetledger.transport.tls import TlsFiles, TlsSettings, find_tls

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.transport.errors import TlsError
 
 

@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.envelope import Sender
-from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId, Digest

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.fedhaf_training.fleet import Size, body_works, head_works
-from benchmarks.lga_training.works import PICTURES, assignment, drawn, order, works
+from benchmarks.speed.fedhaf_training.fleet import Size, body_works, head_works
+from benchmarks.speed.lga_training.works import PICTURES, assignment, drawn, order, works
 from fleetledger.learning.training.devices import moved_together
 from fleetledger.learning.training.engine import train
 from fleetledger.learning.training.settings import TrainingEngineSettings

@@ -14,18 +14,18 @@ from pathlib import Path
 from fleetledger.coordinator.bundles.targets import TARGETS, TargetName
 from fleetledger.coordinator.bundles.wheels import Wheelhouse, wheel_names
 from fleetledger.coordinator.errors import BundleError
-from fleetledger.schemas import bundle_installer
-from fleetledger.schemas.bundle_installer import (
+from fleetledger.runtime import bundle_installer
+from fleetledger.runtime.bundle_installer import (
     DOMAIN,
     MANIFEST,
     REQUIREMENTS,
     SIGNATURE,
     BundleManifest,
 )
+from fleetledger.runtime.whole_file import write_whole
 from fleetledger.schemas.keys import SigningKey
 from fleetledger.schemas.signatures import KeySignature
 from fleetledger.schemas.values import Digest
-from fleetledger.schemas.whole_file import write_whole
 
 INSTALLER = "install-bundle.py"
 _OWN = "fleetledger"

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from fleetledger.coordinator.bundles.targets import TARGETS, TargetName
 from fleetledger.coordinator.errors import BundleError
-from fleetledger.schemas import bundle_installer
-from fleetledger.schemas.systemd_units import PROGRAM, ServiceUnit, UnitKind
+from fleetledger.runtime import bundle_installer
+from fleetledger.runtime.systemd_units import PROGRAM, ServiceUnit, UnitKind
 
 _PREFIX = PROGRAM.parent.parent
 _UNITS = Path("/usr/lib/systemd/system")

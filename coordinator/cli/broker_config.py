@@ -19,11 +19,11 @@ from fleetledger.coordinator.settings import (
     LocalBrokerSettings,
     load,
 )
-from fleetledger.schemas.command_output import AsJson
-from fleetledger.schemas.commented_toml import section_toml
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.command_output import AsJson
+from fleetledger.runtime.commented_toml import section_toml
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.settings_file import SettingsError
 from fleetledger.schemas.envelope import COORDINATOR
-from fleetledger.schemas.settings_file import SettingsError
 from fleetledger.transport.brokers.folder import (
     BROKER_LOG,
     CONFIGURATION,

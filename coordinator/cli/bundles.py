@@ -16,11 +16,11 @@ from fleetledger.coordinator.errors import BundleError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.trust.key_files import read_key
-from fleetledger.schemas import bundle_installer
-from fleetledger.schemas.bundle_installer import InstallerError
-from fleetledger.schemas.command_output import AsJson
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.systemd_units import PROGRAM
+from fleetledger.runtime import bundle_installer
+from fleetledger.runtime.bundle_installer import InstallerError
+from fleetledger.runtime.command_output import AsJson
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.systemd_units import PROGRAM
 
 app = typer.Typer(no_args_is_help=True, help="Bundles: make, verify, install without a network.")
 

@@ -13,7 +13,7 @@ from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.reports.contributions import class_facts
 from fleetledger.coordinator.reports.reports import ClassesReport
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
-from fleetledger.schemas.command_output import AsJson, show
+from fleetledger.runtime.command_output import AsJson, show
 from fleetledger.schemas.values import ClassName
 
 app = typer.Typer(no_args_is_help=True, help="Names of classes: one index each, once.")

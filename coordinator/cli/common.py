@@ -20,10 +20,10 @@ from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.commands import PinDevices, PushModel
 from fleetledger.coordinator.trust.release_key import waits_for_key
-from fleetledger.schemas import command_output
-from fleetledger.schemas.command_output import ActionReport
-from fleetledger.schemas.console import console_for_people
-from fleetledger.schemas.shown_commands import with_homes
+from fleetledger.runtime import command_output
+from fleetledger.runtime.command_output import ActionReport
+from fleetledger.runtime.console import console_for_people
+from fleetledger.runtime.shown_commands import with_homes
 from fleetledger.schemas.values import ClassName, DeviceId
 
 Tagged = Annotated[

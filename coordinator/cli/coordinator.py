@@ -59,15 +59,15 @@ from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.rounds.commands import ResumeRounds
 from fleetledger.coordinator.topics.stages import views as stage_views
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
-from fleetledger.schemas import command_output
-from fleetledger.schemas.command_output import ActionReport, AsJson, show
-from fleetledger.schemas.console import console_for_people
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.exit_codes import ExitCode
-from fleetledger.schemas.log_lines import LogFormat, LogLevel
-from fleetledger.schemas.log_options import FormatOption, LevelOption
-from fleetledger.schemas.shown_commands import PROGRAM
-from fleetledger.schemas.tables import drawn
+from fleetledger.runtime import command_output
+from fleetledger.runtime.command_output import ActionReport, AsJson, show
+from fleetledger.runtime.console import console_for_people
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.exit_codes import ExitCode
+from fleetledger.runtime.log_lines import LogFormat, LogLevel
+from fleetledger.runtime.log_options import FormatOption, LevelOption
+from fleetledger.runtime.shown_commands import PROGRAM
+from fleetledger.runtime.tables import drawn
 from fleetledger.schemas.values import BootId, DeviceId, FleetId
 from fleetledger.transport.mqtt_settings import read_host
 

@@ -28,12 +28,12 @@ from fleetledger.coordinator.ledger.restore import restore as restore_ledger
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
-from fleetledger.schemas.command_output import ActionReport, AsJson, stop
-from fleetledger.schemas.console import console_for_people
-from fleetledger.schemas.errors import SchemaError
-from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.runtime.command_output import ActionReport, AsJson, stop
+from fleetledger.runtime.console import console_for_people
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.exit_codes import ExitCode
+from fleetledger.runtime.settings_file import SettingsError
 from fleetledger.schemas.keys import VerifyKey, read_verify_key
-from fleetledger.schemas.settings_file import SettingsError
 from fleetledger.schemas.values import FleetId
 from fleetledger.transport.backoff import Backoff
 

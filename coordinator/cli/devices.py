@@ -21,8 +21,8 @@ from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.commands import RetireDevice, TagDevices
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.commands import PinDevices
-from fleetledger.schemas import command_output
-from fleetledger.schemas.command_output import AsJson
+from fleetledger.runtime import command_output
+from fleetledger.runtime.command_output import AsJson
 from fleetledger.schemas.tags import TagName, TagValue
 from fleetledger.schemas.values import DeviceId
 

@@ -21,10 +21,10 @@ from fleetledger.coordinator.reports.reports import ReplayedResult, ReplayReport
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.contributions.commands import CountIn, RetractContributions
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
-from fleetledger.schemas import command_report
-from fleetledger.schemas.command_output import AsJson, stop
+from fleetledger.runtime import command_report
+from fleetledger.runtime.command_output import AsJson, stop
+from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.exit_codes import ExitCode
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.values import DeviceId
 

@@ -36,16 +36,17 @@ from fleetledger.coordinator.reports import explorer, reports
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
-from fleetledger.schemas import command_output
-from fleetledger.schemas.command_output import AsJson, stop
-from fleetledger.schemas.command_report import OutputForm, as_tsv, output_form
-from fleetledger.schemas.command_report import as_json as as_json_text
-from fleetledger.schemas.console import console_for_people
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import ProofError, SchemaError
-from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.runtime import command_output
+from fleetledger.runtime.command_output import AsJson, stop
+from fleetledger.runtime.command_report import OutputForm, as_tsv, output_form
+from fleetledger.runtime.command_report import as_json as as_json_text
+from fleetledger.runtime.console import console_for_people
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.exit_codes import ExitCode
+from fleetledger.runtime.settings_file import SettingsError
+from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.keys import VerifyKey, read_verify_key
-from fleetledger.schemas.settings_file import SettingsError
 from fleetledger.schemas.values import FleetId
 
 app = typer.Typer(help="Read, check and replay the ledger.", no_args_is_help=True)

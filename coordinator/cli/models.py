@@ -32,8 +32,8 @@ from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds.commands import AdaptModel
 from fleetledger.coordinator.trust.release_key import signed_version, waits_for_key
 from fleetledger.export.output_file import check_place
-from fleetledger.schemas import command_output
-from fleetledger.schemas.command_output import AsJson
+from fleetledger.runtime import command_output
+from fleetledger.runtime.command_output import AsJson
 from fleetledger.schemas.models import Answers, Gives
 from fleetledger.schemas.variants import VARIANT_NAMES, VariantName
 

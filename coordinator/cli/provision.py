@@ -15,8 +15,8 @@ from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.provisioning.broker_access import DEVICES
 from fleetledger.coordinator.provisioning.device_table import TableRow, read_table
-from fleetledger.schemas.command_output import ActionReport, AsJson
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.command_output import ActionReport, AsJson
+from fleetledger.runtime.count_words import count_of
 from fleetledger.transport.brokers.folder import BROKER_LOG, CONFIGURATION, SECRETS, STATE
 from fleetledger.transport.mqtt_settings import read_host
 

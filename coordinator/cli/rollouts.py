@@ -40,10 +40,10 @@ from fleetledger.coordinator.topics.rollouts.commands import (
 )
 from fleetledger.coordinator.topics.rollouts.verdict_check import verify_rollout
 from fleetledger.coordinator.trust.release_key import signed_group, waits_for_key
-from fleetledger.schemas import command_output
-from fleetledger.schemas.command_output import AsJson, show_report
-from fleetledger.schemas.count_words import agree
-from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.runtime import command_output
+from fleetledger.runtime.command_output import AsJson, show_report
+from fleetledger.runtime.count_words import agree
+from fleetledger.runtime.exit_codes import ExitCode
 
 app = typer.Typer(
     no_args_is_help=True, help="Rollouts: plan, start, watch, pause, take back, verify."

@@ -22,8 +22,8 @@ from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.releases.commands import PublishRoot
 from fleetledger.coordinator.trust import root_drafts
 from fleetledger.coordinator.trust.key_files import read_or_make
-from fleetledger.schemas import command_output
-from fleetledger.schemas.command_output import ActionReport, AsJson
+from fleetledger.runtime import command_output
+from fleetledger.runtime.command_output import ActionReport, AsJson
 from fleetledger.schemas.keys import KeyName, VerifyKey, read_verify_key
 from fleetledger.schemas.roots import RootDocument, SignedRoot
 

@@ -45,8 +45,8 @@ from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.coordinator.topics.rounds.rules import Rounds
 from fleetledger.coordinator.topics.stages.opening import Opening
 from fleetledger.coordinator.topics.stages.rules import CanLearn, Stages
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.envelope import PROXY, Envelope
-from fleetledger.schemas.errors import SchemaError
 
 _TimedRule = Callable[[int], Decision]
 _PASSED_OVER_NS = 60 * NANOSECONDS

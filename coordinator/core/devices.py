@@ -28,11 +28,11 @@ from fleetledger.coordinator.topics.devices.twins import Twins
 from fleetledger.coordinator.topics.lineages.background import is_taken
 from fleetledger.coordinator.topics.models.rules import Models
 from fleetledger.coordinator.topics.releases.delivery import Delivery
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.class_names import fault_of
 from fleetledger.schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
 from fleetledger.schemas.envelope import Envelope
-from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.health import DeviceHealth
 from fleetledger.schemas.models import BACKGROUND, ModelStatus
 from fleetledger.schemas.presence import MAX_HELD_PARTS, Birth, Death, Heartbeat, Welcome

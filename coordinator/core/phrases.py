@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fleetledger.schemas import count_words
+from fleetledger.runtime import count_words
 from fleetledger.schemas.offers import Offer
 
 _NAMED = 10

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from fleetledger.coordinator.topics.rollouts.plan import ADAPTED, AUTOMATIC, RolloutPlan
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.wire import OWN, WireRange
 
 

@@ -19,7 +19,7 @@ from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.keys import kept_key
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.ledger.snapshots import StateSnapshots, StoredState
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.values import Digest
 

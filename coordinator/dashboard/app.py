@@ -32,8 +32,8 @@ from fleetledger.coordinator.dashboard.verification import Verification, verific
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import load
-from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.installed_version import installed_version
+from fleetledger.runtime.errors import FleetledgerError
+from fleetledger.runtime.installed_version import installed_version
 from fleetledger.transport.pages.answers import TITLES, PageProblem, wants_json
 from fleetledger.transport.pages.doors import Doors
 from fleetledger.transport.pages.guard import LOOPBACK_HOSTS, Guard

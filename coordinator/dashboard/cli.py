@@ -14,12 +14,12 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.reports.reports import ListedToken, TokensReport
 from fleetledger.coordinator.settings import load
-from fleetledger.schemas.command_output import ActionReport, AsJson, show, show_action
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.log_lines import LogFormat, LogLevel
-from fleetledger.schemas.log_options import FormatOption, LevelOption
-from fleetledger.schemas.log_setup import logging_on
-from fleetledger.schemas.private_file import keep_private
+from fleetledger.runtime.command_output import ActionReport, AsJson, show, show_action
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.log_lines import LogFormat, LogLevel
+from fleetledger.runtime.log_options import FormatOption, LevelOption
+from fleetledger.runtime.log_setup import logging_on
+from fleetledger.runtime.private_file import keep_private
 from fleetledger.transport.pages.doors import Doors
 from fleetledger.transport.pages.people import Person, Role, own_name
 from fleetledger.transport.pages.server import ListenAddress

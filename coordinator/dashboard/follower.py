@@ -19,7 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.file import PresenceNow, read_presence
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 
 LOOK_SECONDS = 1.0
 MOST_WAITING = 32

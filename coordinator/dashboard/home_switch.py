@@ -28,9 +28,9 @@ from fleetledger.coordinator.dashboard.placeholder import make_waiting_app
 from fleetledger.coordinator.dashboard.program import DEFAULT_PORT
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.installed_version import installed_version
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.errors import FleetledgerError
+from fleetledger.runtime.installed_version import installed_version
+from fleetledger.runtime.strict import Strict
 from fleetledger.transport.errors import ListenError
 from fleetledger.transport.pages.doors import Doors
 from fleetledger.transport.pages.people import Person, Role, own_name

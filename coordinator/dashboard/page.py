@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 
 
 class PageModel(Strict):

@@ -19,7 +19,7 @@ from fleetledger.coordinator.dashboard.parts.presence_plot import (
     fleet_presence_plot,
     presence_strip,
 )
-from fleetledger.schemas.shown_commands import command_at
+from fleetledger.runtime.shown_commands import command_at
 from fleetledger.transport.pages import words
 from fleetledger.transport.pages.people import Person
 from fleetledger.transport.pages.renderer import PageTemplates

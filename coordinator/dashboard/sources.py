@@ -15,7 +15,7 @@ from fleetledger.coordinator.dashboard.verification import VerificationNow
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.file import read_day, read_live
 from fleetledger.coordinator.live.snapshot import FleetHeat, HealthPoint, LiveSnapshot, TrafficPoint
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.runtime.errors import FleetledgerError
 
 DAY_NS = 86_400 * 10**9
 _Point = TypeVar("_Point", HealthPoint, FleetHeat, TrafficPoint)

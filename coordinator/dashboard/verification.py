@@ -22,8 +22,8 @@ from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reports.reports import VerifyReport
 from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
-from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.errors import FleetledgerError
+from fleetledger.runtime.strict import Strict
 
 
 class VerificationNow(Strict):

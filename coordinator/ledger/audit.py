@@ -22,7 +22,7 @@ from fleetledger.coordinator.ledger.tiles import (
     tile_path,
     widths,
 )
-from fleetledger.schemas.count_words import agree, count_of
+from fleetledger.runtime.count_words import agree, count_of
 from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple, NoReturn
 from pydantic_core import from_json
 
 from fleetledger.coordinator.errors import EntryError, LedgerCorruptError, Mismatch
+from fleetledger.runtime.errors import FleetledgerError, SchemaError, shorten
 from fleetledger.schemas.canonical import MAX_DEPTH, canonical_json, parse_json
-from fleetledger.schemas.errors import FleetledgerError, SchemaError, shorten
 from fleetledger.schemas.proofs.tree import leaf_hash
 from fleetledger.schemas.values import DeviceId, Digest
 

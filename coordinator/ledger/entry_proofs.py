@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from fleetledger.coordinator.errors import AuditError, EntryError
 from fleetledger.coordinator.ledger.entries import Entry, read_canonical
 from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.canonical import parse_json
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.proofs.checkpoint import Checkpoint

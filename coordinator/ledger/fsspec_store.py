@@ -14,8 +14,8 @@ from typing import Any
 
 from fleetledger.coordinator.errors import BlobError, BlobMissingError
 from fleetledger.coordinator.ledger.folder_store import PART_BYTES
-from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.errors import FleetledgerError
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.values import Digest
 
 

@@ -12,13 +12,13 @@ from fleetledger.coordinator.errors import KeyFileError
 from fleetledger.coordinator.ledger.folder_store import fsync_folder
 from fleetledger.coordinator.ledger.ranges import ReadNote
 from fleetledger.coordinator.ledger.store import SignNote
+from fleetledger.runtime.private_file import write_private
+from fleetledger.runtime.user_text import decode_text
+from fleetledger.runtime.whole_file import write_whole
 from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
-from fleetledger.schemas.private_file import write_private
 from fleetledger.schemas.proofs.checkpoint import Checkpoint
-from fleetledger.schemas.user_text import decode_text
 from fleetledger.schemas.values import FleetId
-from fleetledger.schemas.whole_file import write_whole
 
 _OWN = KeyName("own/coordinator")
 """Name of the key where nobody else reads what it signs."""

@@ -35,7 +35,7 @@ from fleetledger.coordinator.ledger.objects import Objects, objects_at
 from fleetledger.coordinator.ledger.ranges import ReadNote
 from fleetledger.coordinator.ledger.reader import LedgerReader, StoredCheckpoint
 from fleetledger.coordinator.ledger.tiles import CHECKPOINT, outgrown, tiles_between
-from fleetledger.schemas.count_words import agree, count_of
+from fleetledger.runtime.count_words import agree, count_of
 from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.values import Digest
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.problems import OpenProblem
-from fleetledger.schemas.times import iso_time
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.problems import OpenProblem
+from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.times import iso_time
+from fleetledger.runtime.whole_file import write_whole
 from fleetledger.schemas.values import Digest
-from fleetledger.schemas.whole_file import write_whole
 
 SILENT_SECONDS = 600.0
 """A mirror that has not looked for so long has ended, or hangs."""

@@ -18,7 +18,7 @@ from fleetledger.coordinator.ledger import schema
 from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
 from fleetledger.coordinator.ledger.nodes import StoredNodes
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.proofs.consistency import ConsistencyProof
 from fleetledger.schemas.proofs.inclusion import InclusionProof

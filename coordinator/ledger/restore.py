@@ -26,7 +26,7 @@ from fleetledger.coordinator.ledger.objects import Objects, objects_at
 from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
 from fleetledger.coordinator.ledger.tiles import widths
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.proofs.checkpoint import Checkpoint
 from fleetledger.schemas.proofs.tree import Frontier

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sqlite3
 
 from fleetledger.coordinator.errors import LedgerError
-from fleetledger.schemas.table_layout import lay_out, layout_of
+from fleetledger.runtime.table_layout import lay_out, layout_of
 
 LAYOUT = 1
 REPLACES = "json_extract(body, '$.replaces')"

@@ -23,10 +23,12 @@ from pydantic import Field, ValidationError
 from fleetledger.coordinator.errors import SnapshotError
 from fleetledger.coordinator.ledger import folder_store
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import SignatureError, shorten
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import shorten
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.keys import SigningKey
-from fleetledger.schemas.message import Strict, explain
+from fleetledger.schemas.message import explain
 from fleetledger.schemas.values import Digest
 
 KEPT = 2

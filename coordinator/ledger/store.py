@@ -29,8 +29,8 @@ from fleetledger.coordinator.ledger.folder_store import fsync_folder, make_folde
 from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
 from fleetledger.coordinator.ledger.nodes import INSERT_NODE
 from fleetledger.coordinator.ledger.reader import LedgerReader, StoredCheckpoint, connect
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.problems import HELD
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.problems import HELD
 from fleetledger.schemas.proofs.tree import Frontier
 from fleetledger.schemas.values import Digest
 

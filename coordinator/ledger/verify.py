@@ -34,7 +34,7 @@ from fleetledger.coordinator.ledger.ranges import (
     walk_range,
 )
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.proofs.tree import EMPTY_ROOT, Frontier, node_hash
 from fleetledger.schemas.values import Digest
 

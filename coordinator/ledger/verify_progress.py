@@ -19,8 +19,8 @@ from fleetledger.coordinator.errors import SnapshotError
 from fleetledger.coordinator.ledger.columns import Columns
 from fleetledger.coordinator.ledger.ranges import RANGE, RangeWalk
 from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.errors import ProofError
-from fleetledger.schemas.message import Strict
 from fleetledger.schemas.values import Digest
 
 _FORMAT = 1

@@ -32,7 +32,7 @@ from fleetledger.coordinator.live.snapshot import (
     serves,
 )
 from fleetledger.coordinator.paths import live_path
-from fleetledger.schemas.table_layout import layout_of
+from fleetledger.runtime.table_layout import layout_of
 
 if TYPE_CHECKING:
     from sqlite_utils import Database

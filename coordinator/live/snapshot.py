@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from pydantic import Field
 
+from fleetledger.runtime.problems import DatedProblem
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.health import DeviceHealth, HealthProblem
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.problems import DatedProblem
 from fleetledger.schemas.values import BootId, DeviceId
 from fleetledger.transport.brokers.log_watch import PasswordMisuse
 

@@ -14,10 +14,10 @@ from fleetledger.coordinator.topics.lineages.entries import FrozenBackbone, Netw
 from fleetledger.learning.networks.head import BIAS, WEIGHT
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.residual_adapter import CENTRE, SPREAD, ResidualAdapter
-from fleetledger.methods.network_weights import encode_weights
 from fleetledger.methods.registry import training_coordinator
 from fleetledger.methods.rounds.assignment import RoundsAssignment
-from fleetledger.methods.statistics import FeatureMoments
+from fleetledger.methods.statistics.sides import FeatureMoments
+from fleetledger.methods.training.network_weights import encode_weights
 from fleetledger.schemas.tensors import encode_tensors
 
 METHOD = "rounds"

@@ -18,9 +18,9 @@ from fleetledger.export.model_file import read_bounded
 from fleetledger.learning.errors import ImageError
 from fleetledger.learning.networks.network import AnyNetwork
 from fleetledger.learning.numerics.preprocessing import sized_pixels
-from fleetledger.methods.network_weights import Arrays, encode_weights
-from fleetledger.methods.training import SHARED
-from fleetledger.methods.training_sides import AnyTrainingAssignment, AnyTrainingCoordinator
+from fleetledger.methods.training.exchange import SHARED
+from fleetledger.methods.training.network_weights import Arrays, encode_weights
+from fleetledger.methods.training.sides import AnyTrainingAssignment, AnyTrainingCoordinator
 from fleetledger.schemas.models import AnyPreprocessing, Preprocessing
 from fleetledger.schemas.values import ClassName
 
@@ -35,7 +35,7 @@ class FirstFiles:
     """What the operator gives beside the settings; None where nothing is."""
 
     weights: Path | None = None
-    """Parameters and buffers with the rows of a head, as `methods.network_weights` writes them."""
+    """Parameters and buffers with the rows of a head, as `training.network_weights` writes them."""
     trunk: Path | None = None
     """A state dict that a network of pixels takes its trunk from; the rest begins by its seed."""
     public_images: Path | None = None

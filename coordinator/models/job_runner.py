@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fleetledger.coordinator.core.inputs import Input
-from fleetledger.schemas.problems import OpenProblem
-from fleetledger.schemas.progress import JobProgress
+from fleetledger.runtime.problems import OpenProblem
+from fleetledger.runtime.progress import JobProgress
 from fleetledger.schemas.values import Digest
 from fleetledger.transport.results import JobQueue
 

@@ -24,9 +24,9 @@ from fleetledger.export.output_file import write_described
 from fleetledger.export.rules import STANDARD_DOMAINS, domains_of
 from fleetledger.export.runtime import describe_runtime
 from fleetledger.export.signing_bundle import load_or_make_key, signed_bundle
+from fleetledger.runtime.whole_file import write_whole
 from fleetledger.schemas.models import Manifest
 from fleetledger.schemas.values import Digest
-from fleetledger.schemas.whole_file import write_whole
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.snapshots import StateSnapshots
 from fleetledger.coordinator.models.sum_bytes import read_sum, write_sum
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported
-from fleetledger.methods.statistics import ExactAggregate
+from fleetledger.methods.statistics.sides import ExactAggregate
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.keys import SigningKey
 from fleetledger.schemas.values import Digest

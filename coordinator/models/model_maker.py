@@ -35,10 +35,10 @@ from fleetledger.export.package import Lineage, pack_model
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.blas import platform_fingerprint
 from fleetledger.methods.registry import AnyStatisticsCoordinator, statistics_coordinator
-from fleetledger.methods.solved_heads import decode_head, encode_head
-from fleetledger.methods.statistics import ExactAggregate, StatisticsAssignment
-from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.progress import working_at
+from fleetledger.methods.statistics.sides import ExactAggregate, StatisticsAssignment
+from fleetledger.methods.statistics.solved_heads import decode_head, encode_head
+from fleetledger.runtime.errors import FleetledgerError
+from fleetledger.runtime.progress import working_at
 from fleetledger.schemas.values import Digest
 
 log = logging.getLogger("coordinator.models.model_maker")

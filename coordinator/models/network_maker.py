@@ -34,11 +34,11 @@ from fleetledger.learning.errors import LearningError
 from fleetledger.learning.networks.network import AnyNetwork
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.learning.numerics.blas import platform_fingerprint
-from fleetledger.methods.network_weights import Arrays, decode_base
 from fleetledger.methods.registry import training_coordinator
-from fleetledger.methods.training import CountedUpdate, RoundConfig, Summing
-from fleetledger.methods.training_sides import AnyTrainingAssignment
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.methods.training.exchange import CountedUpdate, RoundConfig, Summing
+from fleetledger.methods.training.network_weights import Arrays, decode_base
+from fleetledger.methods.training.sides import AnyTrainingAssignment
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.models import BACKGROUND, Preprocessing
 from fleetledger.schemas.values import ClassName, Digest
 

@@ -35,11 +35,11 @@ from fleetledger.export.preprocessing_file import load_preprocessing, remarks_on
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
-from fleetledger.methods.network_weights import Arrays
 from fleetledger.methods.registry import descriptor, training_coordinator
-from fleetledger.methods.training_sides import AnyTrainingAssignment
+from fleetledger.methods.training.network_weights import Arrays
+from fleetledger.methods.training.sides import AnyTrainingAssignment
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.models import AnyPreprocessing, of_pictures
-from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.tensors import encode_tensors
 from fleetledger.schemas.values import ClassName
 

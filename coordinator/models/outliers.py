@@ -25,7 +25,7 @@ from fleetledger.learning.errors import SingularError
 from fleetledger.learning.numerics.influence import Influence, Moments, OthersModel
 from fleetledger.learning.numerics.witness import form_along, negative_direction
 from fleetledger.methods.registry import AnyStatisticsCoordinator
-from fleetledger.methods.statistics import ExactAggregate, StatisticsAssignment
+from fleetledger.methods.statistics.sides import ExactAggregate, StatisticsAssignment
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 Integers = npt.NDArray[np.int64]

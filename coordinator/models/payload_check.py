@@ -9,7 +9,7 @@ from typing import Any
 
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.registry import statistics_coordinator
-from fleetledger.methods.statistics import StatisticsAssignment
+from fleetledger.methods.statistics.sides import StatisticsAssignment
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.values import ClassName, Digest
 

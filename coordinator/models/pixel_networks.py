@@ -7,9 +7,9 @@ from pathlib import Path
 
 from fleetledger.coordinator.errors import NetworkSettingsError
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
-from fleetledger.methods.network_weights import Arrays
+from fleetledger.methods.training.network_weights import Arrays
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.models import AnyPreprocessing
-from fleetledger.schemas.pip_command import pip_install
 
 
 def check_pixels(

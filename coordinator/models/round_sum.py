@@ -18,8 +18,8 @@ from threading import Lock
 
 from fleetledger.coordinator.core.work import AverageRound, TakePayload
 from fleetledger.learning.errors import LearningError
-from fleetledger.methods.training import Summing
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.methods.training.exchange import Summing
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.values import DeviceId, Digest
 
 _TROUBLE = (FleetledgerError, LearningError, MemoryError)

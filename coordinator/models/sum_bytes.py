@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fleetledger.methods.statistics import ExactAggregate
+from fleetledger.methods.statistics.sides import ExactAggregate
 from fleetledger.schemas.values import ClassName
 
 _ROOMS = ("fleetledger.methods.", "fleetledger.learning.")

@@ -26,7 +26,7 @@ from fleetledger.export.variants import gate
 from fleetledger.export.variants.calibration import read_images
 from fleetledger.export.variants.feature_distance import VariantFeatures, features_of, strays
 from fleetledger.export.variants.variant_maker import made_variants
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.models import Manifest
 from fleetledger.schemas.values import Digest

@@ -31,11 +31,12 @@ from dataclasses import dataclass
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.topics.keys.state import DeviceKeys
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.log_lines import about
 from fleetledger.schemas import enrolment
 from fleetledger.schemas.envelope import PROXY, Envelope, decode, decode_again, split
-from fleetledger.schemas.errors import EnvelopeError, SchemaError, SignatureError
+from fleetledger.schemas.errors import EnvelopeError, SignatureError
 from fleetledger.schemas.keys import VerifyKey
-from fleetledger.schemas.log_lines import about
 from fleetledger.schemas.seals import Seal, read_seal
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId, Digest

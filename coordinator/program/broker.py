@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fleetledger.coordinator.settings import CoordinatorSettings
-from fleetledger.schemas.settings_file import find_secret
+from fleetledger.runtime.settings_file import find_secret
 from fleetledger.transport.access import fresh_client_id
 from fleetledger.transport.brokers.mosquitto_configuration import LOOPBACK
 from fleetledger.transport.mqtt_settings import MqttSettings, settings_by_role

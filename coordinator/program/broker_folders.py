@@ -10,8 +10,8 @@ from pathlib import Path
 from pydantic import Field, TypeAdapter
 
 from fleetledger.coordinator.settings import CoordinatorSettings
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.private_file import write_private
+from fleetledger.runtime.private_file import write_private
+from fleetledger.runtime.strict import Strict
 from fleetledger.transport.certificates import CertificateWatch, WatchedCertificate, certificates_of
 from fleetledger.transport.clock import Clock
 from fleetledger.transport.errors import BrokerFilesError

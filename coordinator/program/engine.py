@@ -44,7 +44,7 @@ from fleetledger.coordinator.topics.releases.rules import SignRelease
 from fleetledger.coordinator.trust.invitations import Invitations
 from fleetledger.coordinator.trust.release_key import release_signer
 from fleetledger.methods.registry import can_learn
-from fleetledger.schemas.log_lines import about
+from fleetledger.runtime.log_lines import about
 from fleetledger.schemas.values import Digest
 
 log = logging.getLogger("coordinator")

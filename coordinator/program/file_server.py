@@ -9,11 +9,11 @@ from typing import Protocol
 from fleetledger.coordinator.errors import BlobError
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.program.file_urls import FileUrls, urls_of
+from fleetledger.runtime.problems import OpenProblem
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.offers import HTTPS, Offer
-from fleetledger.schemas.problems import OpenProblem
 from fleetledger.schemas.proxy import ScoringOrder
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.transport.block_source import BlockSource

@@ -14,7 +14,7 @@ from fleetledger.coordinator.errors import BlobError
 from fleetledger.coordinator.ledger.fsspec_store import FsspecStore
 from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES
 from fleetledger.coordinator.settings import FilesSection
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.offers import FileUrl, Offer
 from fleetledger.schemas.values import Digest
 

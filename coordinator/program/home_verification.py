@@ -33,7 +33,7 @@ from fleetledger.coordinator.ledger.verify import VerificationReport, joined
 from fleetledger.coordinator.ledger.verify_progress import VerifyProgress
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import Digest, FleetId
 
 _WORTH_A_PROCESS = 2 * RANGE

@@ -14,11 +14,11 @@ from fleetledger.coordinator.core.entry import EntryBody, EntryContext, NewEntry
 from fleetledger.coordinator.core.inputs import DeviceMessage, Input
 from fleetledger.coordinator.core.live import Live
 from fleetledger.coordinator.core.state import KINDS
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.log_lines import FIELDS, LogEvent, Scalar
+from fleetledger.runtime.log_setup import EventLog
 from fleetledger.schemas.contributions import Part
 from fleetledger.schemas.envelope import Envelope
-from fleetledger.schemas.errors import SchemaError
-from fleetledger.schemas.log_lines import FIELDS, LogEvent, Scalar
-from fleetledger.schemas.log_setup import EventLog
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.presence import Birth, Death
 from fleetledger.schemas.values import BootId, DeviceId

@@ -9,10 +9,10 @@ from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.program.authenticator import Authenticator
 from fleetledger.coordinator.program.quotas import Quotas
 from fleetledger.coordinator.program.workers.connection import CheckedMessage
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.log_lines import about
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.envelope import decode
-from fleetledger.schemas.errors import SchemaError
-from fleetledger.schemas.log_lines import about
 from fleetledger.schemas.topics import DeviceTopic, FleetTopics
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.clock import Clock

@@ -25,9 +25,9 @@ from fleetledger.coordinator.core.inputs import OperatorCommand
 from fleetledger.coordinator.errors import (
     InboxError,
 )
+from fleetledger.runtime.private_file import make_home
+from fleetledger.runtime.problems import HELD
 from fleetledger.schemas.message import explain
-from fleetledger.schemas.private_file import make_home
-from fleetledger.schemas.problems import HELD
 
 FILE_NAME = "operator.db"
 POLL_SECONDS = 0.05

@@ -20,11 +20,11 @@ from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES
 from fleetledger.coordinator.models.job_runner import Finished, JobRunner
 from fleetledger.coordinator.models.payload_check import CheckCost, PayloadVerdict, Verdicts
-from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.log_lines import about
+from fleetledger.runtime.errors import FleetledgerError
+from fleetledger.runtime.log_lines import about
+from fleetledger.runtime.problems import PATIENCE_SECONDS, OpenProblem
+from fleetledger.runtime.progress import working_at
 from fleetledger.schemas.offers import Offer
-from fleetledger.schemas.problems import PATIENCE_SECONDS, OpenProblem
-from fleetledger.schemas.progress import working_at
 from fleetledger.schemas.tensors import reading_cost
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.transport.part_file import file_identity

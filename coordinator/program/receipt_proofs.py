@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fleetledger.coordinator.ledger.entry_proofs import prove
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.presence import SeenCheckpoint
 from fleetledger.schemas.proofs.consistency import ConsistencyProof
 from fleetledger.schemas.receipts import Accepted, Receipt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from fleetledger.schemas.log_lines import about
+from fleetledger.runtime.log_lines import about
 from fleetledger.transport.backoff import Backoff
 from fleetledger.transport.clock import Clock
 

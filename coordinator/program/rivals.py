@@ -18,11 +18,11 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.log_lines import about
 from fleetledger.schemas import presence
 from fleetledger.schemas.envelope import Envelope, decode
-from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.keys import VerifyKey
-from fleetledger.schemas.log_lines import about
 from fleetledger.schemas.values import BootId, FleetId
 from fleetledger.transport.interface import IncomingMessage
 

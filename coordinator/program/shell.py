@@ -46,15 +46,16 @@ from fleetledger.coordinator.program.traffic_meters import TrafficMeters
 from fleetledger.coordinator.program.watch import CoordinatorWatch, ProblemSource
 from fleetledger.coordinator.program.workers.connection import CheckedMessage
 from fleetledger.coordinator.trust.invitations import Invitations
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.log_lines import about
+from fleetledger.runtime.problems import OpenProblem
+from fleetledger.runtime.service_manager import no_beat
 from fleetledger.schemas import presence
-from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.envelope import Sender, encode
-from fleetledger.schemas.errors import EnvelopeError, SchemaError
-from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.errors import EnvelopeError
 from fleetledger.schemas.message import Message
-from fleetledger.schemas.problems import OpenProblem
 from fleetledger.schemas.receipts import Receipt
-from fleetledger.schemas.service_manager import no_beat
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.schemas.wire import SETTLED

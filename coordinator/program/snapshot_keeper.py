@@ -20,7 +20,7 @@ from pathlib import Path
 from fleetledger.coordinator.core.state_fold import folded, keep_snapshot
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.schemas.problems import OpenProblem
+from fleetledger.runtime.problems import OpenProblem
 
 log = logging.getLogger("coordinator")
 

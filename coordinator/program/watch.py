@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from fleetledger.schemas.log_lines import about
-from fleetledger.schemas.problems import DatedProblem, OpenProblem, ProblemBook
+from fleetledger.runtime.log_lines import about
+from fleetledger.runtime.problems import DatedProblem, OpenProblem, ProblemBook
 from fleetledger.transport.clock import Clock
 
 log = logging.getLogger("coordinator")

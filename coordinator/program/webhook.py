@@ -31,10 +31,10 @@ from fleetledger.coordinator.reports.answers import Need
 from fleetledger.coordinator.reports.fleet import fleet_now
 from fleetledger.coordinator.reports.needs import at_home
 from fleetledger.coordinator.settings import WebhookSection
-from fleetledger.schemas.log_lines import about
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.private_file import write_private
-from fleetledger.schemas.times import iso_time
+from fleetledger.runtime.log_lines import about
+from fleetledger.runtime.private_file import write_private
+from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.times import iso_time
 from fleetledger.transport.errors import TlsError
 
 if TYPE_CHECKING:

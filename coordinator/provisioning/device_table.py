@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleetledger.coordinator.errors import ProvisionError
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import FleetledgerError, shorten
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import FleetledgerError, shorten
+from fleetledger.runtime.user_text import decode_text
 from fleetledger.schemas.tags import MAX_TAGS, TagName, TagValue
-from fleetledger.schemas.user_text import decode_text
 from fleetledger.schemas.values import DeviceId
 from fleetledger.schemas.variants import VARIANT_CHOICES, VariantChoice
 

@@ -47,10 +47,10 @@ from fleetledger.coordinator.settings import (
 from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.coordinator.topics.devices.commands import TagDevices
 from fleetledger.coordinator.topics.releases.views import newest_root
+from fleetledger.runtime.commented_toml import section_toml
+from fleetledger.runtime.systemd_units import DEVICE_UNITS, ServiceUnit
 from fleetledger.schemas import kits
-from fleetledger.schemas.commented_toml import section_toml
 from fleetledger.schemas.envelope import COORDINATOR, PROXY
-from fleetledger.schemas.systemd_units import DEVICE_UNITS, ServiceUnit
 from fleetledger.schemas.tags import TagName, TagValue
 from fleetledger.schemas.token import Token
 from fleetledger.schemas.values import DeviceId

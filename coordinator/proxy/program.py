@@ -16,12 +16,12 @@ from fleetledger.coordinator.ledger.lock import WriterLock
 from fleetledger.coordinator.proxy.decision import Input
 from fleetledger.coordinator.proxy.settings import FILE_NAME, ProxyHomeSettings, load
 from fleetledger.coordinator.proxy.shell import ProxyProgram, ProxySurroundings
+from fleetledger.runtime.home_identity import remember
+from fleetledger.runtime.log_lines import LogFormat, LogLevel, about
+from fleetledger.runtime.log_setup import logging_on
+from fleetledger.runtime.pip_command import pip_install
+from fleetledger.runtime.private_file import keep_private
 from fleetledger.schemas.envelope import PROXY, Sender
-from fleetledger.schemas.home_identity import remember
-from fleetledger.schemas.log_lines import LogFormat, LogLevel, about
-from fleetledger.schemas.log_setup import logging_on
-from fleetledger.schemas.pip_command import pip_install
-from fleetledger.schemas.private_file import keep_private
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId
 from fleetledger.transport.interface import Connection

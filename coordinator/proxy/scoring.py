@@ -15,9 +15,9 @@ from fleetledger.coordinator.proxy.decision import Checked, Input, OrderFailed
 from fleetledger.coordinator.proxy.records import Name, OrderScored, ScoredOrder
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.errors import ContributionError
-from fleetledger.methods.network_weights import decode_weights
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.methods.training.network_weights import decode_weights
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.proxy import ScoringOrder
 from fleetledger.schemas.values import Digest
 

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from fleetledger.schemas.commented_toml import write_new_settings
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.settings_file import load_settings
+from fleetledger.runtime.commented_toml import write_new_settings
+from fleetledger.runtime.settings_file import load_settings
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import FleetId
 from fleetledger.transport.mqtt_settings import BrokerSettings
 

@@ -29,10 +29,11 @@ from fleetledger.coordinator.proxy.records import Name
 from fleetledger.coordinator.proxy.scoring import carried_out, check, score
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
 from fleetledger.coordinator.proxy.store import ProxyStore
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.log_lines import about
+from fleetledger.runtime.log_setup import EventLog
 from fleetledger.schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
-from fleetledger.schemas.errors import EnvelopeError, SchemaError
-from fleetledger.schemas.log_lines import about
-from fleetledger.schemas.log_setup import EventLog
+from fleetledger.schemas.errors import EnvelopeError
 from fleetledger.schemas.proxy import PrototypeGradients, ScoringOrder
 from fleetledger.schemas.receipts import Receipt
 from fleetledger.schemas.topics import FleetTopics

@@ -19,7 +19,7 @@ from sqlite_utils import Database
 
 from fleetledger.coordinator.errors import ProxyError
 from fleetledger.coordinator.proxy import records
-from fleetledger.schemas.table_layout import lay_out
+from fleetledger.runtime.table_layout import lay_out
 
 _HELD = TypeAdapter(records.HeldGradients)
 _SCORED = TypeAdapter(records.ScoredOrder)

@@ -32,7 +32,7 @@ from fleetledger.coordinator.topics.lineages.entries import (
 )
 from fleetledger.coordinator.topics.models.entries import ModelImported, ModelSolved
 from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
-from fleetledger.schemas.count_words import agree, count_of
+from fleetledger.runtime.count_words import agree, count_of
 from fleetledger.schemas.values import ClassName, Digest
 
 

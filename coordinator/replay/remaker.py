@@ -23,10 +23,10 @@ from fleetledger.coordinator.topics.models.entries import ModelFailed, ModelSolv
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.registry import training_coordinator
-from fleetledger.methods.solved_heads import decode_head
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.methods.statistics.solved_heads import decode_head
+from fleetledger.runtime.errors import FleetledgerError
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.offers import Offer
-from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.values import Digest
 
 

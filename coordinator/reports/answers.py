@@ -17,9 +17,9 @@ from fleetledger.coordinator.reports.waits import Wait
 from fleetledger.coordinator.topics.devices.choice import describe_tags
 from fleetledger.coordinator.topics.models.queries import HELD
 from fleetledger.coordinator.topics.releases.views import WaitingRelease
-from fleetledger.schemas.command_report import Column, Report
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.times import IsoTime, clock_time, iso_time
+from fleetledger.runtime.command_report import Column, Report
+from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.times import IsoTime, clock_time, iso_time
 from fleetledger.schemas.wire import WireRange
 from fleetledger.transport.brokers.log_watch import PasswordMisuse
 

@@ -6,8 +6,8 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.answers import RightCount
 from fleetledger.coordinator.reports.old_and_new_classes import names_of_newest
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, measured_by
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.times import IsoTime
+from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.times import IsoTime
 
 
 class ClassThere(Strict):

@@ -14,7 +14,7 @@ from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models import queries as model_queries
 from fleetledger.coordinator.topics.rollouts.membership import DeviceStage
-from fleetledger.schemas.count_words import agree
+from fleetledger.runtime.count_words import agree
 
 EVERYBODY = DeviceChoice()
 _RUNS: tuple[DeviceStage, ...] = ("switched", "settled")

@@ -18,8 +18,8 @@ from fleetledger.coordinator.topics.contributions.state import (
     GivenSums,
 )
 from fleetledger.coordinator.topics.contributions.views import why_aside
-from fleetledger.schemas.command_report import Column
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.command_report import Column
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import DeviceId
 
 STATES = {

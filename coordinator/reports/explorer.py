@@ -28,9 +28,9 @@ from fleetledger.coordinator.reports.rollouts.lookup import summaries
 from fleetledger.coordinator.reports.stages import all_stages
 from fleetledger.coordinator.topics.models.queries import models
 from fleetledger.coordinator.topics.releases.views import releases
+from fleetledger.runtime.times import iso_time
 from fleetledger.schemas.contributions import Part
 from fleetledger.schemas.message import Message
-from fleetledger.schemas.times import iso_time
 
 FILE_NAME = "explore.db"
 _ALL = 2**31

@@ -21,7 +21,7 @@ from fleetledger.coordinator.reports.rollouts.lookup import unfinished
 from fleetledger.coordinator.reports.waits import Wait, round_wait, stage_wait
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds import views as round_views
-from fleetledger.schemas.problems import DatedProblem
+from fleetledger.runtime.problems import DatedProblem
 from fleetledger.schemas.values import DeviceId
 
 __all__ = ["FleetNow", "fleet_now"]

@@ -11,7 +11,7 @@ from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.state import KINDS, TOPICS
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.schemas.errors import shorten
+from fleetledger.runtime.errors import shorten
 
 _ABOUT: Mapping[str, tuple[str, ...]] = {
     "stages": ("stages", "classes"),

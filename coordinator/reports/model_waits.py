@@ -8,8 +8,8 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot, serves
 from fleetledger.coordinator.reports.rollouts.lookup import active_rollout
 from fleetledger.coordinator.reports.waits import Wait
-from fleetledger.schemas.count_words import agree
-from fleetledger.schemas.times import clock_time
+from fleetledger.runtime.count_words import agree
+from fleetledger.runtime.times import clock_time
 
 
 def model_waits(ledger: LedgerReader, live: LiveSnapshot | None, time_ns: int) -> tuple[Wait, ...]:

@@ -22,9 +22,9 @@ from fleetledger.coordinator.topics.devices.views import earlier_in
 from fleetledger.coordinator.topics.releases.views import root_entry, waiting
 from fleetledger.coordinator.topics.rounds.views import stopped_in
 from fleetledger.coordinator.topics.stages.views import reports_in, unseen_in
+from fleetledger.runtime.shown_commands import command_at, commands_at
+from fleetledger.runtime.times import clock_time
 from fleetledger.schemas.envelope import COORDINATOR, PROXY
-from fleetledger.schemas.shown_commands import command_at, commands_at
-from fleetledger.schemas.times import clock_time
 
 _NUMBERS = re.compile(r"\d[\d.,:]*")
 ROOT_WARNING_NS = 14 * 86_400 * 10**9

@@ -12,7 +12,7 @@ from typing import Literal
 from fleetledger.coordinator.live.day import COORDINATOR, DAY_SECONDS, SECOND_NS, presence_changes
 from fleetledger.coordinator.live.file import read_day
 from fleetledger.coordinator.live.snapshot import LiveSnapshot, PresenceChange, serves
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import DeviceId
 
 Presence = Literal["here", "away", "unknown"]

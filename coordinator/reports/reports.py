@@ -23,9 +23,9 @@ from fleetledger.coordinator.topics.releases.views import ReleaseRow, WaitingRel
 from fleetledger.coordinator.topics.rounds.state import RoundFacts
 from fleetledger.coordinator.topics.rounds.views import DeclinedRow
 from fleetledger.coordinator.topics.stages.views import ReportRow
-from fleetledger.schemas.command_report import Column, Report
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.times import IsoTime, iso_time
+from fleetledger.runtime.command_report import Column, Report
+from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.times import IsoTime, iso_time
 from fleetledger.schemas.wire import WireRange
 
 ReplayState = Literal["equal", "within tolerance", "differs", "cannot be made again"]

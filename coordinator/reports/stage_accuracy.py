@@ -10,7 +10,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.answers import RightCount
 from fleetledger.coordinator.reports.old_and_new_classes import names_of_newest
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 
 
 class AccuracySpread(Strict):

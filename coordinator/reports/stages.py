@@ -13,8 +13,8 @@ from fleetledger.coordinator.topics.contributions.entries import ContributionAcc
 from fleetledger.coordinator.topics.contributions.state import COUNTS
 from fleetledger.coordinator.topics.rounds.state import RoundFacts
 from fleetledger.coordinator.topics.rounds.views import without_data
-from fleetledger.schemas.command_report import Column
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.command_report import Column
+from fleetledger.runtime.count_words import count_of
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.old_and_new_classes import ratios_of
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 
 
 class VersionAccuracy(Strict):

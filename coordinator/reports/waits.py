@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from fleetledger.coordinator.core.phrases import count_of, span
 from fleetledger.coordinator.live.snapshot import StageWait
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.times import IsoTime, clock_time
+from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.times import IsoTime, clock_time
 
 _SECOND_NS = 1_000_000_000
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.errors import KeyFileError
 from fleetledger.coordinator.ledger.folder_store import fsync_folder
-from fleetledger.schemas.private_file import write_private
+from fleetledger.runtime.private_file import write_private
 from fleetledger.schemas.token import Token
 from fleetledger.schemas.values import Digest
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from fleetledger.coordinator.errors import KeyFileError
 from fleetledger.coordinator.ledger.folder_store import fsync_folder
+from fleetledger.runtime.private_file import write_private
+from fleetledger.runtime.user_text import decode_text
+from fleetledger.runtime.whole_file import write_whole
 from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
-from fleetledger.schemas.private_file import write_private
-from fleetledger.schemas.user_text import decode_text
-from fleetledger.schemas.whole_file import write_whole
 
 
 def make_key(file: Path, name: KeyName) -> SigningKey:

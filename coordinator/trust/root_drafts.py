@@ -15,14 +15,14 @@ from pydantic import ValidationError
 
 from fleetledger.coordinator.errors import TrustError
 from fleetledger.coordinator.trust.key_files import read_key
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.whole_file import write_whole
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.roots import RootDocument, SignedRoot, named_key, named_keys
 from fleetledger.schemas.signatures import name_of
 from fleetledger.schemas.values import FleetId
-from fleetledger.schemas.whole_file import write_whole
 
 FOLDER = "trust"
 """Where the root documents of a coordinator lie, in its home."""

@@ -28,7 +28,7 @@ from fleetledger.device_agent.core.records import (
 )
 from fleetledger.device_agent.core.requests import Compare, ForgetCandidate
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.models import DesiredModel, ModelStatus
 from fleetledger.schemas.rollouts import Mode, ModelComparison
 

@@ -24,7 +24,7 @@ from fleetledger.device_agent.core.notices import problem, report_problems
 from fleetledger.device_agent.core.records import Listening, News, SignedNews
 from fleetledger.device_agent.core.requests import Say
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 
 _NOTED_SECONDS = 600.0
 _NOTED_SHARE = 0.05

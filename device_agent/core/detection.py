@@ -164,7 +164,7 @@ def _within(detecting: Detecting, rules: DetectionRules, now: float) -> float:
     """Return the seconds in which this device measures a tenth of `quiet_images`.
 
     False alarms of half of 20 devices come together within these in less than one of 1,000 times
-    `quiet_images` (benchmarks/detection).
+    `quiet_images` (benchmarks/papers/detection).
     """
     elapsed = now - (now if detecting.began is None else detecting.began)
     pace = elapsed / max(1, detecting.measured)

@@ -6,8 +6,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.contributions import Contribution, PartKey
-from fleetledger.schemas.count_words import count_of
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,8 @@ from fleetledger.device_agent.core.requests import (
     ShadowModel,
 )
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.contributions import Contribution
-from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.models import DesiredModel, ModelStatus
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.proxy import PrototypeGradients

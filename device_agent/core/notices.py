@@ -15,7 +15,7 @@ from fleetledger.device_agent.core.policy import images_asked
 from fleetledger.device_agent.core.records import OwnReports
 from fleetledger.device_agent.core.requests import Request, Say, Send
 from fleetledger.device_agent.core.state import AgentRules, AgentState
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.reports import MAX_WAITING_CLASSES, Problem, WaitingClasses
 
 _REMEMBERED_PROBLEMS = 500

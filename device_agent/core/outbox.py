@@ -32,8 +32,8 @@ from fleetledger.device_agent.core.records import (
 )
 from fleetledger.device_agent.core.requests import SendOutboxMessage
 from fleetledger.device_agent.core.state import AgentState
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.contributions import Contribution, HeldPart, PartKey
-from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.proxy import PrototypeGradients
 from fleetledger.schemas.receipts import Accepted, Later, Receipt, Refused
 from fleetledger.schemas.reports import Problem

@@ -18,7 +18,7 @@ from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision,
 from fleetledger.device_agent.core.models import ended, needed_digests, open_action, waits_for_hours
 from fleetledger.device_agent.core.records import ModelWait, Waited
 from fleetledger.device_agent.core.state import AgentState
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.models import DesiredModel
 
 _NOTED_SECONDS = 60.0

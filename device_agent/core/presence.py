@@ -21,8 +21,8 @@ from fleetledger.device_agent.core.notices import problem, report_happened
 from fleetledger.device_agent.core.records import Files, PresenceState, Sending, Try
 from fleetledger.device_agent.core.requests import ReferTo, Say, Send, SendHealth, SendHeartbeat
 from fleetledger.device_agent.core.state import AgentState
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.contributions import HeldPart, PartKey, held_digest
-from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.presence import Birth
 from fleetledger.schemas.reports import Problem
 from fleetledger.schemas.values import BootId

@@ -13,9 +13,10 @@ from typing import Any
 
 from fleetledger.device_agent.core.records import OutboxKey, OutboxMessage
 from fleetledger.device_agent.core.state import AgentState
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import ProofError, SchemaError
+from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.presence import SeenCheckpoint
 from fleetledger.schemas.proofs.checkpoint import Checkpoint
 from fleetledger.schemas.proofs.entry import ProvenEntry, check_entry

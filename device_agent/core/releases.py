@@ -29,7 +29,8 @@ from fleetledger.device_agent.core.changes import Change, Durable
 from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.records import Height
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
-from fleetledger.schemas.errors import ReleaseError, SchemaError
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.schemas.errors import ReleaseError
 from fleetledger.schemas.models import MAX_MANIFEST_BYTES, DesiredModel, Manifest
 from fleetledger.schemas.releases import Release, SignedRelease, check_release
 from fleetledger.schemas.roots import RootDocument, SignedRoot, follow

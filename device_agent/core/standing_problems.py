@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from fleetledger.device_agent.core import coordinator_presence
 from fleetledger.device_agent.core.presence import wire_fault
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
+from fleetledger.runtime.problems import PATIENCE_SECONDS, OpenProblem
 from fleetledger.schemas.assignments import Assignment
-from fleetledger.schemas.problems import PATIENCE_SECONDS, OpenProblem
 from fleetledger.schemas.values import Digest
 
 UNANSWERED = "the model gives NaN or infinity for it"

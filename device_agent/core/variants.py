@@ -20,7 +20,7 @@ from fleetledger.device_agent.core.log_words import warning
 from fleetledger.device_agent.core.notices import problem, report_happened
 from fleetledger.device_agent.core.records import OwnReports
 from fleetledger.device_agent.core.state import AgentState
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.models import DesiredModel, ModelStatus
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.variants import VariantName, VariantOffer

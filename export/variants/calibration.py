@@ -18,7 +18,7 @@ from fleetledger.export.errors import CalibrationError
 from fleetledger.export.variants.gate import LEAST_SAMPLES
 from fleetledger.learning.errors import SampleError
 from fleetledger.learning.numerics.preprocessing import preprocess
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.values import Digest
 

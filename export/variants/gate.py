@@ -20,7 +20,7 @@ from fleetledger.export.errors import ModelFileError
 from fleetledger.export.golden import Golden
 from fleetledger.export.head import head_scores
 from fleetledger.export.variants.feature_distance import Floats, VariantFeatures, strays
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.values import ClassName
 from fleetledger.schemas.variants import Variant, VariantName

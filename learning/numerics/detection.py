@@ -51,7 +51,7 @@ _RELEASED_EPSILON = 1e-5
 
 @dataclass(frozen=True)
 class DetectionRules:
-    """What is a transition; benchmarks/detection tells what the defaults do."""
+    """What is a transition; benchmarks/papers/detection tells what the defaults do."""
 
     mode: Literal["sequential", "baseline", "fixed-rise"] = "sequential"
     quiet_images: int = 1000

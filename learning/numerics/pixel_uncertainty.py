@@ -11,7 +11,7 @@ them out would: growing takes ln(K + 1) from background's score. The former take
 H / ln C over the most uncertain tenth of each picture's pixels, a new object being a small part of
 it: for rules that compare levels. The latter takes it over all pixels, for rules that go by ranks,
 to which a small rise is enough: on street scenes and photographs the most uncertain pixels lie at
-borders, whatever is shown (benchmarks/detection).
+borders, whatever is shown (benchmarks/papers/detection).
 
 What to compare the values with is `learning.numerics.detection`'s. Values under other rows are not
 comparable: `known` stays as it is for as long as a history goes on, also while the new rows are

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from fleetledger.learning.numerics.conformal import BINS, chance_of, levels_of, p_value, pays
 
 BET = 0.8
-"""Share of the evidence that a block stakes; benchmarks/detection tells what it gives."""
+"""Share of the evidence that a block stakes; benchmarks/papers/detection tells what it gives."""
 SHOTS_AN_ALARM = 50
 """No more than one alarm in so many quiet shots, on average, however long these are."""
 RAISED_IMAGES = 200

@@ -9,7 +9,7 @@
 - every tensor holds exactly what its type and shape declare, and no shape declares more than 2^28
   numbers;
 - no operator that makes more than 2^28 numbers or runs too often, by its constants and shapes
-  (`learning.numerics.graph_growth`). What else it makes is for the trial (`device_agent.trial`).
+  (`learning.numerics.graph_growth`). What else it makes is for the trial (`models.trial` there).
 """
 
 from __future__ import annotations

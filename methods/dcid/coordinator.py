@@ -28,16 +28,16 @@ from fleetledger.methods.dcid.coordinator_phases import (
 from fleetledger.methods.dcid.images import Images, checked_images, encode_images
 from fleetledger.methods.dcid.model import answering, decode_general
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.network_weights import Arrays
-from fleetledger.methods.round_cache import RoundCache
-from fleetledger.methods.training import (
+from fleetledger.methods.training.exchange import (
     CountedUpdate,
     RoundConfig,
     RoundOutcome,
     RoundParts,
     Summing,
 )
-from fleetledger.methods.training_sides import TrainingCoordinator
+from fleetledger.methods.training.network_weights import Arrays
+from fleetledger.methods.training.round_cache import RoundCache
+from fleetledger.methods.training.sides import TrainingCoordinator
 from fleetledger.schemas.rounds import TRAIN
 from fleetledger.schemas.values import ClassName
 

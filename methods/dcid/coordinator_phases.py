@@ -38,8 +38,7 @@ from fleetledger.methods.dcid.messages import (
 from fleetledger.methods.dcid.model import Beginning, encode_general
 from fleetledger.methods.dcid.settings import Omega
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.network_weights import Arrays
-from fleetledger.methods.training import (
+from fleetledger.methods.training.exchange import (
     SHARED,
     CountedUpdate,
     Partial,
@@ -48,8 +47,9 @@ from fleetledger.methods.training import (
     RoundParts,
     Summing,
 )
+from fleetledger.methods.training.network_weights import Arrays
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import Digest
 
 

@@ -40,8 +40,8 @@ from fleetledger.methods.dcid.site import (
     rows_to_imprint,
 )
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
-from fleetledger.methods.training_sides import TrainingDevice
+from fleetledger.methods.training.exchange import ClientUpdate, FitInstruction, FitJob, LocalData
+from fleetledger.methods.training.sides import TrainingDevice
 from fleetledger.schemas.rounds import TRAIN
 
 

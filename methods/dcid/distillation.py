@@ -45,11 +45,11 @@ from fleetledger.methods.dcid.memory import AfterDid
 from fleetledger.methods.dcid.messages import decode_ensemble, model_frame
 from fleetledger.methods.dcid.shared_set import shared_samples
 from fleetledger.methods.dcid.site import Site, SiteState
-from fleetledger.methods.device_updates import update_of
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.network_weights import Arrays
-from fleetledger.methods.training import ClientUpdate, FitJob, RoundConfig
-from fleetledger.schemas.count_words import count_of
+from fleetledger.methods.training.device_updates import update_of
+from fleetledger.methods.training.exchange import ClientUpdate, FitJob, RoundConfig
+from fleetledger.methods.training.network_weights import Arrays
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import Digest
 
 _ENSEMBLE, _RANGE = "ensemble", "range"

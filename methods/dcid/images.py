@@ -22,9 +22,9 @@ from fleetledger.learning.networks.seeding import stream_key
 from fleetledger.learning.numerics.counter_generator import random_words
 from fleetledger.methods.dcid.assignment import DcidAssignment
 from fleetledger.methods.errors import ContributionError, MethodError
-from fleetledger.methods.training import SHARED
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.methods.training.exchange import SHARED
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
 from fleetledger.schemas.values import Digest
 

@@ -24,7 +24,7 @@ from fleetledger.learning.numerics.exact_sum import ScaledIntegers, smallest_exp
 from fleetledger.learning.numerics.exactness import prove_sum
 from fleetledger.methods.dcid.settings import LogitForm
 from fleetledger.methods.errors import ContributionError, MethodError
-from fleetledger.methods.training import Partial
+from fleetledger.methods.training.exchange import Partial
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.tensors import Expected
 from fleetledger.schemas.values import Digest

@@ -21,8 +21,9 @@ from fleetledger.learning.errors import LearningError
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.numerics.herding import herd
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.exemplar_lists import renamed_lists
-from fleetledger.methods.kept_files import (
+from fleetledger.methods.training.exchange import FitInstruction, LocalData
+from fleetledger.methods.training.exemplar_lists import renamed_lists
+from fleetledger.methods.training.kept_files import (
     DIGEST_ROWS,
     DIGESTS,
     Listed,
@@ -31,9 +32,8 @@ from fleetledger.methods.kept_files import (
     lists_of,
     read_kept,
 )
-from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.contributions import MAX_CLASSES
-from fleetledger.schemas.message import Strict
 from fleetledger.schemas.tensors import Expected, encode_tensors
 from fleetledger.schemas.values import ClassName, Digest
 

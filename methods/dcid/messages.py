@@ -4,10 +4,10 @@
 | --- | --- | --- |
 | share | up to q of its images of each new class, without labels | `images` |
 | train | logits of its model after DID on the shared set | `logits`, one row for each image of S |
-| distil, train-alone | its weights | `methods.client_updates`, around the weights that were sent |
-| the same with DAD | its weights, and their logits on the shared set | both in one file |
-| imprint | sums of its new images' features at length 1, and their number, by class | int64 |
-| means | the same of its anchors | int64 |
+| distil, train-alone | its weights | `methods.training.client_updates`, around the weights that
+were sent | | the same with DAD | its weights, and their logits on the shared set | both in one file
+| | imprint | sums of its new images' features at length 1, and their number, by class | int64 | |
+means | the same of its anchors | int64 |
 
 Sites are sent weights (`model`), the old model, the shared set, and after `train` the ensemble's
 logits: half precision, with the digest of the weights that the round began with.
@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from fleetledger.learning.numerics.exact_sum import ScaledIntegers
 from fleetledger.learning.numerics.nearest_mean import UNIT_EXPONENT
-from fleetledger.methods.client_updates import UpdateFrame
 from fleetledger.methods.dcid.assignment import DcidAssignment
 from fleetledger.methods.dcid.logits import (
     LOGITS,
@@ -32,9 +31,10 @@ from fleetledger.methods.dcid.logits import (
     half_numbers,
 )
 from fleetledger.methods.errors import ContributionError
-from fleetledger.methods.network_weights import Arrays
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.methods.training.client_updates import UpdateFrame
+from fleetledger.methods.training.network_weights import Arrays
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
 from fleetledger.schemas.values import Digest
 

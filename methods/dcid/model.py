@@ -1,6 +1,6 @@
 """The general model as a file, and what a round begins with.
 
-The file is that of `methods.network_weights`. With class means it has one tensor more,
+The file is that of `methods.training.network_weights`. With class means it has one tensor more,
 `nearest.rows` (C, d): the direction of each class's mean feature, zero where no site has an anchor
 of the class. Training goes on from the weights; means are measured anew after each session.
 
@@ -23,8 +23,8 @@ from fleetledger.learning.networks.head import BIAS, SCALE, WEIGHT
 from fleetledger.learning.networks.network import Network
 from fleetledger.methods.dcid.assignment import OLD_MODEL, DcidAssignment
 from fleetledger.methods.errors import ContributionError
-from fleetledger.methods.network_weights import Arrays, encode_weights, first_rows, grown
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.methods.training.network_weights import Arrays, encode_weights, first_rows, grown
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.tensors import Expected, encode_tensors, read_tensors
 from fleetledger.schemas.values import ClassName, Digest
 
@@ -53,7 +53,7 @@ def encode_general(
     names: Sequence[ClassName],
     rows: npt.NDArray[np.float32] | None = None,
 ) -> bytes:
-    """Return the model as bytes; without `rows` those of `methods.network_weights`."""
+    """Return the model as bytes; without `rows` those of `methods.training.network_weights`."""
     if rows is None:
         return encode_weights(arrays, names)
     metadata = {_NAMES: list(names), _NEAREST: True}

@@ -10,7 +10,7 @@ from fleetledger.learning.training.resident import Residence, SampleArray
 from fleetledger.methods.dcid.assignment import DcidAssignment
 from fleetledger.methods.dcid.images import shared_images
 from fleetledger.methods.dcid.site import Site
-from fleetledger.methods.training import SHARED
+from fleetledger.methods.training.exchange import SHARED
 
 _KEPT = 2
 

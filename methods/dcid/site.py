@@ -39,11 +39,11 @@ from fleetledger.methods.dcid.messages import (
     means_frame,
 )
 from fleetledger.methods.dcid.model import BEFORE, Before, Beginning
-from fleetledger.methods.device_updates import update_of
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.network_weights import Arrays
-from fleetledger.methods.round_cache import RoundCache
-from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
+from fleetledger.methods.training.device_updates import update_of
+from fleetledger.methods.training.exchange import ClientUpdate, FitInstruction, FitJob, LocalData
+from fleetledger.methods.training.network_weights import Arrays
+from fleetledger.methods.training.round_cache import RoundCache
 from fleetledger.schemas.values import ClassName
 
 State = tuple[dict[str, Tensor], dict[str, Tensor]]

@@ -47,11 +47,11 @@ from fleetledger.methods.dcid.model import BEFORE
 from fleetledger.methods.dcid.settings import DcidSettings
 from fleetledger.methods.dcid.shared_set import shared_samples
 from fleetledger.methods.dcid.site import Site, SiteState, State
-from fleetledger.methods.device_updates import update_of
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.network_weights import Arrays, grown
-from fleetledger.methods.training import ClientUpdate, FitJob
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.methods.training.device_updates import update_of
+from fleetledger.methods.training.exchange import ClientUpdate, FitJob
+from fleetledger.methods.training.network_weights import Arrays, grown
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.values import ClassName
 
 _RECEIVED = "received"

@@ -12,7 +12,7 @@ from fleetledger.learning.errors import LearningError
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.learning.networks.segmentation.registry import build_segmentation
 from fleetledger.methods.fbl.settings import FblSettings
-from fleetledger.methods.training_assignment import TrainingAssignment, refuse_features
+from fleetledger.methods.training.assignment import TrainingAssignment, refuse_features
 
 OLD_MODEL = "old-model"
 """The extra file with the fleet's last model before the newest classes were registered."""

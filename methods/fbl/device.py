@@ -26,8 +26,6 @@ from fleetledger.learning.training.schedules import polynomial_rates
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.shared_inference import InferenceRequest
 from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
-from fleetledger.methods.averaged_device import Answer, AveragedDevice
-from fleetledger.methods.device_updates import update_of
 from fleetledger.methods.fbl.assignment import FblAssignment
 from fleetledger.methods.fbl.losses import frozen_parts, loss_of, task_of
 from fleetledger.methods.fbl.memory import Memory
@@ -36,8 +34,16 @@ from fleetledger.methods.fbl.models import old_model, sent_model
 from fleetledger.methods.fbl.novelty import NoveltyFindings, check_novelty, shared_request
 from fleetledger.methods.fbl.settings import FblSettings
 from fleetledger.methods.fbl.thresholds import FindsThresholds, has_thresholds
-from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
-from fleetledger.methods.training_sides import ObservingDevice, expect_pictures
+from fleetledger.methods.training.averaged_device import Answer, AveragedDevice
+from fleetledger.methods.training.device_updates import update_of
+from fleetledger.methods.training.exchange import (
+    ClientUpdate,
+    FitInstruction,
+    FitJob,
+    LocalData,
+    Observed,
+)
+from fleetledger.methods.training.sides import ObservingDevice, expect_pictures
 from fleetledger.schemas.rounds import Observation
 
 

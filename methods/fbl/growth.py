@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from fleetledger.learning.networks.head import ROWS, grow_head
 from fleetledger.learning.networks.segmentation.head import grow_from_background
-from fleetledger.methods.network_weights import Arrays
+from fleetledger.methods.training.network_weights import Arrays
 from fleetledger.schemas.values import ClassName
 
 Growth = Literal["background", "seeded"]

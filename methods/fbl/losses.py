@@ -25,8 +25,8 @@ from fleetledger.learning.networks.segmentation.network import SegmentationNetwo
 from fleetledger.learning.networks.segmentation.torch_layers import DensePass
 from fleetledger.methods.fbl.scenes import Current, stages_of
 from fleetledger.methods.fbl.settings import LossSettings
-from fleetledger.methods.instruction_models import Model
-from fleetledger.methods.training import FitInstruction
+from fleetledger.methods.training.exchange import FitInstruction
+from fleetledger.methods.training.instruction_models import Model
 from fleetledger.schemas.values import ClassName
 
 OLD, TASKS, EXPONENT = "old", "tasks", "exponent"

@@ -17,8 +17,8 @@ from fleetledger.learning.numerics.conformal import BINS
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fbl.assignment import OLD_MODEL
 from fleetledger.methods.fbl.detection import MOST_CHECKS, NoveltyHistory
-from fleetledger.methods.kept_files import read_kept
-from fleetledger.schemas.message import Strict
+from fleetledger.methods.training.kept_files import read_kept
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.rounds import MAX_HEAD_CLASSES, Observation
 from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors
 from fleetledger.schemas.values import ClassName, Digest

@@ -2,21 +2,21 @@
 
 | what | form |
 | --- | --- |
-| the weights | `methods.client_updates`, integers around the weights that were sent |
+| the weights | `methods.training.client_updates`, integers around the weights that were sent |
 | how uncertain the fleet's model was, and whether a task began | `Observation` |
 
-The fleet's weights and old models are files of `methods.network_weights`, whose names of rows leave
-background out.
+The fleet's weights and old models are files of `methods.training.network_weights`, whose names of
+rows leave background out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleetledger.methods.client_updates import UpdateFrame
 from fleetledger.methods.fbl.assignment import FblAssignment
 from fleetledger.methods.fbl.growth import grown
-from fleetledger.methods.network_weights import Arrays, decode_weights
+from fleetledger.methods.training.client_updates import UpdateFrame
+from fleetledger.methods.training.network_weights import Arrays, decode_weights
 from fleetledger.schemas.values import ClassName
 
 

@@ -16,8 +16,8 @@ from fleetledger.methods.fbl.assignment import OLD_MODEL, FblAssignment
 from fleetledger.methods.fbl.growth import first_rows
 from fleetledger.methods.fbl.memory import Memory
 from fleetledger.methods.fbl.messages import received, registers_classes
-from fleetledger.methods.instruction_models import InstructionModels, Model
-from fleetledger.methods.training import FitInstruction
+from fleetledger.methods.training.exchange import FitInstruction
+from fleetledger.methods.training.instruction_models import InstructionModels, Model
 from fleetledger.schemas.values import Digest
 
 _MODELS = InstructionModels[FblAssignment](received, first_rows)

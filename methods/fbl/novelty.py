@@ -29,7 +29,7 @@ from fleetledger.methods.fbl.detection import Measured, Present, judge_novelty
 from fleetledger.methods.fbl.memory import Memory, read_memory
 from fleetledger.methods.fbl.models import sent_model, with_old_model
 from fleetledger.methods.fbl.scenes import IGNORED, Current, current_of
-from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.methods.training.exchange import FitInstruction, LocalData
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import ClassName
 

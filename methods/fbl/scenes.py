@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.training import FitInstruction, LocalData
-from fleetledger.schemas.count_words import count_of
+from fleetledger.methods.training.exchange import FitInstruction, LocalData
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName
 
 IGNORED = 255

@@ -15,9 +15,9 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.methods.presets import filled_in
-from fleetledger.methods.training_assignment import AveragedSettings
-from fleetledger.methods.update_forms import Upload
-from fleetledger.schemas.message import Strict
+from fleetledger.methods.training.assignment import AveragedSettings
+from fleetledger.methods.training.update_forms import Upload
+from fleetledger.runtime.strict import Strict
 
 Mode = Literal["paper", "code"]
 Preset = Literal[

@@ -19,9 +19,9 @@ from typing_extensions import Self
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.exact_sum import ScaledIntegers
 from fleetledger.learning.numerics.triangles import symmetric, triangle_size
-from fleetledger.methods.class_totals import ClassTotals, totals_digest
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fed3r.messages import Fed3rAssignment, LocalStatistics
+from fleetledger.methods.statistics.class_totals import ClassTotals, totals_digest
 from fleetledger.schemas.values import ClassName, Digest
 
 Floats = npt.NDArray[np.float64]

@@ -11,9 +11,9 @@ from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST
 from fleetledger.learning.numerics.possible_moments import check_integer_moments
 from fleetledger.learning.numerics.triangles import symmetric
-from fleetledger.methods.class_sums import check_size_of_sums
 from fleetledger.methods.errors import ContributionError
 from fleetledger.methods.fed3r.messages import LocalStatistics
+from fleetledger.methods.statistics.class_sums import check_size_of_sums
 
 
 def check_statistics(statistics: LocalStatistics) -> None:

@@ -24,9 +24,9 @@ from fleetledger.methods.errors import ContributionError, MethodError
 from fleetledger.methods.fed3r.aggregate import Fed3rAggregate
 from fleetledger.methods.fed3r.checks import check_statistics
 from fleetledger.methods.fed3r.messages import Fed3rAssignment, LocalStatistics, decode_statistics
-from fleetledger.methods.linear_head import LinearHead, cosine_weights, rows_in_order
-from fleetledger.methods.statistics import FeatureMoments, StatisticsCoordinator
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.methods.statistics.linear_head import LinearHead, cosine_weights, rows_in_order
+from fleetledger.methods.statistics.sides import FeatureMoments, StatisticsCoordinator
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.values import ClassName
 
 Integers = npt.NDArray[np.int64]

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.gram import gram_triangle
 from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST
-from fleetledger.methods.class_sums import refuse_forms, sum_classes
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fed3r.messages import Fed3rAssignment, LocalStatistics, encode_statistics
-from fleetledger.methods.part import NO_CONTEXT, PartContext
-from fleetledger.methods.statistics import Features, MadeContribution, StatisticsDevice
+from fleetledger.methods.statistics.class_sums import refuse_forms, sum_classes
+from fleetledger.methods.statistics.part import NO_CONTEXT, PartContext
+from fleetledger.methods.statistics.sides import Features, MadeContribution, StatisticsDevice
 
 
 class Fed3rDevice(StatisticsDevice[Fed3rAssignment]):

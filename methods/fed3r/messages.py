@@ -20,13 +20,13 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.learning.numerics.triangles import triangle_size
-from fleetledger.methods.assignment import FeatureAssignment
-from fleetledger.methods.class_counts import check_classes, most_classes
-from fleetledger.methods.class_sums import ClassSums
 from fleetledger.methods.fed3r.settings import Fed3rSettings
+from fleetledger.methods.statistics.assignment import FeatureAssignment
+from fleetledger.methods.statistics.class_counts import check_classes, most_classes
+from fleetledger.methods.statistics.class_sums import ClassSums
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
 from fleetledger.schemas.contributions import MAX_CLASSES, MAX_PAYLOAD_BYTES
-from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.tensor_header import MAX_HEADER_BYTES

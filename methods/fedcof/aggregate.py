@@ -17,10 +17,10 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from fleetledger.learning.numerics.estimated_gram import ClassGroups
-from fleetledger.methods.class_sums import ClassSums
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fedcof.messages import FedcofAssignment
-from fleetledger.methods.kept_parts import Parts, merged, renamed
+from fleetledger.methods.statistics.class_sums import ClassSums
+from fleetledger.methods.statistics.kept_parts import Parts, merged, renamed
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.values import ClassName, Digest
 

@@ -19,13 +19,13 @@ import numpy.typing as npt
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.estimated_gram import ClassGroups, within_scatter
 from fleetledger.learning.numerics.ridge import solve_ridge
-from fleetledger.methods.class_sums import ClassSums, check_sums
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fedcof.aggregate import FedcofAggregate
 from fleetledger.methods.fedcof.messages import FedcofAssignment
 from fleetledger.methods.fedcof.settings import FedcofSettings
-from fleetledger.methods.linear_head import LinearHead, cosine_weights, rows_in_order
-from fleetledger.methods.statistics import StatisticsCoordinator
+from fleetledger.methods.statistics.class_sums import ClassSums, check_sums
+from fleetledger.methods.statistics.linear_head import LinearHead, cosine_weights, rows_in_order
+from fleetledger.methods.statistics.sides import StatisticsCoordinator
 from fleetledger.schemas.values import ClassName
 
 MAX_REMARKS = 10

@@ -5,8 +5,8 @@
 Pure functions: features come from `frozen.onnx` by way of the agent, the payload goes back to it.
 """
 
-from fleetledger.methods.class_sums import SumsDevice
 from fleetledger.methods.fedcof.messages import FedcofAssignment
+from fleetledger.methods.statistics.class_sums import SumsDevice
 
 
 class FedcofDevice(SumsDevice[FedcofAssignment]):

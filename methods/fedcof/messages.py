@@ -1,11 +1,11 @@
-"""What a device is told under FedCOF; what leaves it is described in `methods.class_sums`."""
+"""What a device is told under FedCOF; what leaves it is in `methods.statistics.class_sums`."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from fleetledger.methods.assignment import FeatureAssignment
 from fleetledger.methods.fedcof.settings import FedcofSettings
+from fleetledger.methods.statistics.assignment import FeatureAssignment
 
 
 class FedcofAssignment(FeatureAssignment[FedcofSettings]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST
-from fleetledger.methods.part_settings import StatisticsSettings
+from fleetledger.methods.statistics.part_settings import StatisticsSettings
 
 
 class FedcofSettings(StatisticsSettings):

@@ -14,7 +14,7 @@ from fleetledger.learning.networks.fixed_features import FixedProjection, Identi
 from fleetledger.learning.networks.network import Network
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fedhaf.settings import FedHafSettings
-from fleetledger.methods.training_assignment import TrainingAssignment
+from fleetledger.methods.training.assignment import TrainingAssignment
 
 OLD_MODEL = "old-model"
 """The extra file with the fleet's weights at the end of the stage before: theta_{t-1}."""

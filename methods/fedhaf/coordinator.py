@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fleetledger.methods.averaging import AveragingCoordinator
-from fleetledger.methods.client_updates import UpdateFrame
 from fleetledger.methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
 from fleetledger.methods.fedhaf.messages import frame_of, received
-from fleetledger.methods.training import RoundConfig
+from fleetledger.methods.training.averaging import AveragingCoordinator
+from fleetledger.methods.training.client_updates import UpdateFrame
+from fleetledger.methods.training.exchange import RoundConfig
 
 
 class FedHafCoordinator(AveragingCoordinator[FedHafAssignment]):

@@ -27,7 +27,6 @@ from fleetledger.learning.training.chance import Chance
 from fleetledger.learning.training.schedules import constant_rates, cosine_rate
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
-from fleetledger.methods.averaged_device import Answer, AveragedDevice
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fedhaf.assignment import FedHafAssignment
 from fleetledger.methods.fedhaf.exemplars import Samples, remembered, samples_of
@@ -50,7 +49,8 @@ from fleetledger.methods.fedhaf.terms import (
     task_mask,
     tasks_of,
 )
-from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
+from fleetledger.methods.training.averaged_device import Answer, AveragedDevice
+from fleetledger.methods.training.exchange import ClientUpdate, FitInstruction, FitJob, LocalData
 from fleetledger.schemas.values import ClassName
 
 

@@ -31,7 +31,7 @@ import numpy.typing as npt
 from fleetledger.learning.numerics.exemplars import exemplar_count, nearest_to_mean, shrunk
 from fleetledger.methods.fedhaf.memory import Exemplars, Memory
 from fleetledger.methods.fedhaf.settings import FedHafSettings
-from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.methods.training.exchange import FitInstruction, LocalData
 from fleetledger.schemas.values import ClassName, Digest
 
 if TYPE_CHECKING:  # which classes are remembered is decided without torch

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.kept_files import (
+from fleetledger.methods.training.kept_files import (
     DIGEST_ROWS,
     DIGESTS,
     MOST_EXEMPLARS,
@@ -25,8 +25,8 @@ from fleetledger.methods.kept_files import (
     digests_in,
     read_kept,
 )
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.rounds import MAX_HEAD_CLASSES
 from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors
 from fleetledger.schemas.values import ClassName, Digest

@@ -1,18 +1,18 @@
-"""What leaves a device that trains with FedHAF: `methods.client_updates` around what it was sent.
+"""What leaves a device that trains with FedHAF: `client_updates` around what it was sent.
 
 An answer holds adapter and head, the running statistics of their normalisations among them, as
 integers around the weights that were sent, with the head's new rows. The fleet's weights, and the
-old model, are files of `methods.network_weights`.
+old model, are files of `methods.training.network_weights`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleetledger.methods.client_updates import UpdateFrame
 from fleetledger.methods.fedhaf.assignment import FedHafAssignment
-from fleetledger.methods.network_weights import Arrays, decode_weights, grown
-from fleetledger.methods.update_forms import Upload
+from fleetledger.methods.training.client_updates import UpdateFrame
+from fleetledger.methods.training.network_weights import Arrays, decode_weights, grown
+from fleetledger.methods.training.update_forms import Upload
 from fleetledger.schemas.values import ClassName
 
 

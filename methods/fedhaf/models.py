@@ -18,8 +18,8 @@ from fleetledger.learning.networks.conversion import to_tensors
 from fleetledger.learning.networks.head import ROWS
 from fleetledger.methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
 from fleetledger.methods.fedhaf.messages import received
-from fleetledger.methods.network_weights import Arrays, decode_weights
-from fleetledger.methods.training import FitInstruction
+from fleetledger.methods.training.exchange import FitInstruction
+from fleetledger.methods.training.network_weights import Arrays, decode_weights
 from fleetledger.schemas.values import ClassName
 
 _KEPT = 2

@@ -13,9 +13,9 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.methods.presets import filled_in
-from fleetledger.methods.prior_settings import PriorSettings
-from fleetledger.methods.training_assignment import AveragedSettings
-from fleetledger.methods.update_forms import Upload
+from fleetledger.methods.training.assignment import AveragedSettings
+from fleetledger.methods.training.prior_settings import PriorSettings
+from fleetledger.methods.training.update_forms import Upload
 
 Preset = Literal[
     "fedhaf",

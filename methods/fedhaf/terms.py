@@ -31,8 +31,8 @@ from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
 from fleetledger.methods.fedhaf.exemplars import Samples
 from fleetledger.methods.fedhaf.settings import FedHafSettings
-from fleetledger.methods.training import FitInstruction
-from fleetledger.schemas.count_words import count_of
+from fleetledger.methods.training.exchange import FitInstruction
+from fleetledger.runtime.count_words import count_of
 
 Part = Literal["all", "head", "body"]
 """What one work trains: adapter and head, the head, or the adapter, which is the network's body."""

@@ -16,11 +16,11 @@ import numpy as np
 from typing_extensions import Self
 
 from fleetledger.learning.numerics.exact_sum import ScaledIntegers
-from fleetledger.methods.class_sums import ClassSums, check_sums
-from fleetledger.methods.class_totals import ClassTotals, totals_digest
 from fleetledger.methods.fedncm.messages import FedncmAssignment
-from fleetledger.methods.linear_head import LinearHead, cosine_weights, rows_in_order
-from fleetledger.methods.statistics import StatisticsCoordinator
+from fleetledger.methods.statistics.class_sums import ClassSums, check_sums
+from fleetledger.methods.statistics.class_totals import ClassTotals, totals_digest
+from fleetledger.methods.statistics.linear_head import LinearHead, cosine_weights, rows_in_order
+from fleetledger.methods.statistics.sides import StatisticsCoordinator
 from fleetledger.schemas.values import ClassName, Digest
 
 

@@ -1,6 +1,6 @@
 """What an operator may set for FedNCM."""
 
-from fleetledger.methods.part_settings import StatisticsSettings
+from fleetledger.methods.statistics.part_settings import StatisticsSettings
 
 
 class FedncmSettings(StatisticsSettings):

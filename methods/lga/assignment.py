@@ -12,7 +12,7 @@ from typing_extensions import Self
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.registry import build_network
 from fleetledger.methods.lga.settings import LgaSettings
-from fleetledger.methods.training_assignment import (
+from fleetledger.methods.training.assignment import (
     TrainingAssignment,
     check_whole_network,
     refuse_features,

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fleetledger.learning.networks.seeding import stream_key
-from fleetledger.methods.averaging import AveragingCoordinator
-from fleetledger.methods.client_updates import UpdateFrame
 from fleetledger.methods.lga.assignment import NEW_MODEL, OLD_MODEL, LgaAssignment
 from fleetledger.methods.lga.messages import frame_of, received
-from fleetledger.methods.training import RoundConfig
+from fleetledger.methods.training.averaging import AveragingCoordinator
+from fleetledger.methods.training.client_updates import UpdateFrame
+from fleetledger.methods.training.exchange import RoundConfig
 from fleetledger.schemas.values import Digest
 
 

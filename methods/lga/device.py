@@ -24,8 +24,6 @@ from fleetledger.learning.training.resident import SampleArray, samples_of
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.shared_inference import InferenceRequest
 from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
-from fleetledger.methods.averaged_device import Answer, AveragedDevice
-from fleetledger.methods.device_updates import update_of
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.lga.assignment import LgaAssignment
 from fleetledger.methods.lga.gradient_sets import encode_gradients
@@ -38,10 +36,18 @@ from fleetledger.methods.lga.prototypes import TrainedModel, gradient_sets, pert
 from fleetledger.methods.lga.schedule import rates_of
 from fleetledger.methods.lga.settings import LgaSettings
 from fleetledger.methods.lga.terms import frozen_parts, loss_of
-from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
-from fleetledger.methods.training_sides import ObservingDevice, expect_pictures
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.methods.training.averaged_device import Answer, AveragedDevice
+from fleetledger.methods.training.device_updates import update_of
+from fleetledger.methods.training.exchange import (
+    ClientUpdate,
+    FitInstruction,
+    FitJob,
+    LocalData,
+    Observed,
+)
+from fleetledger.methods.training.sides import ObservingDevice, expect_pictures
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import ClassName
 

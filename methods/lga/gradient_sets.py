@@ -17,7 +17,7 @@ import torch
 
 from fleetledger.methods.errors import ContributionError
 from fleetledger.methods.lga.encoding import Encoding, Gradients
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
 
 MOST_SETS = 1000

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.lga.memory import Memory
-from fleetledger.methods.training import FitInstruction, LocalData
-from fleetledger.schemas.count_words import count_of
+from fleetledger.methods.training.exchange import FitInstruction, LocalData
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName
 
 

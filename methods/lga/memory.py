@@ -12,11 +12,18 @@ from dataclasses import dataclass, field, replace
 from pydantic import Field
 
 from fleetledger.learning.numerics.conformal import BINS
-from fleetledger.methods.exemplar_lists import renamed_lists
-from fleetledger.methods.kept_files import DIGEST_ROWS, DIGESTS, Listed, listed, lists_of, read_kept
 from fleetledger.methods.lga.detection import MOST_CHECKS, NoveltyHistory
 from fleetledger.methods.lga.gradients_due import GradientsDue, Names
-from fleetledger.schemas.message import Strict
+from fleetledger.methods.training.exemplar_lists import renamed_lists
+from fleetledger.methods.training.kept_files import (
+    DIGEST_ROWS,
+    DIGESTS,
+    Listed,
+    listed,
+    lists_of,
+    read_kept,
+)
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.rounds import MAX_HEAD_CLASSES, Observation
 from fleetledger.schemas.tensors import encode_tensors
 from fleetledger.schemas.values import ClassName, Digest

@@ -2,20 +2,20 @@
 
 | what | for | form |
 | --- | --- | --- |
-| the weights | the coordinator | `methods.client_updates`: integers around what was sent |
+| the weights | the coordinator | `methods.training.client_updates`: integers around what was sent |
 | how uncertain the fleet's model was, and whether a task began | the coordinator | `Observation` |
 | gradients of perturbed prototypes, and a number for each | the proxy | `gradient_sets` |
 
-The fleet's weights and old models are files of `methods.network_weights`.
+The fleet's weights and old models are files of `methods.training.network_weights`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleetledger.methods.client_updates import UpdateFrame
 from fleetledger.methods.lga.assignment import LgaAssignment
-from fleetledger.methods.network_weights import Arrays, decode_weights, grown
+from fleetledger.methods.training.client_updates import UpdateFrame
+from fleetledger.methods.training.network_weights import Arrays, decode_weights, grown
 from fleetledger.schemas.values import ClassName
 
 

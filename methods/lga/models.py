@@ -6,13 +6,13 @@ what none of them trains once. Nobody changes these tensors.
 
 from __future__ import annotations
 
-from fleetledger.methods.instruction_models import InstructionModels, Model
 from fleetledger.methods.lga.assignment import NEW_MODEL, OLD_MODEL, LgaAssignment
 from fleetledger.methods.lga.holdings import stages_of
 from fleetledger.methods.lga.memory import Memory
 from fleetledger.methods.lga.messages import received
-from fleetledger.methods.network_weights import first_rows
-from fleetledger.methods.training import FitInstruction
+from fleetledger.methods.training.exchange import FitInstruction
+from fleetledger.methods.training.instruction_models import InstructionModels, Model
+from fleetledger.methods.training.network_weights import first_rows
 
 _MODELS = InstructionModels[LgaAssignment](received, first_rows)
 

@@ -26,7 +26,7 @@ from fleetledger.methods.lga.exemplars import Features, with_exemplars
 from fleetledger.methods.lga.holdings import Current, current_of, rows_by_class
 from fleetledger.methods.lga.memory import Memory, read_memory
 from fleetledger.methods.lga.models import sent_model
-from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.methods.training.exchange import FitInstruction, LocalData
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import ClassName, Digest
 

@@ -35,8 +35,8 @@ from fleetledger.methods.lga.scoring import (
     share_right,
 )
 from fleetledger.methods.lga.slots import PAPER, SlotRules
-from fleetledger.methods.network_weights import Arrays
-from fleetledger.schemas.count_words import count_of
+from fleetledger.methods.training.network_weights import Arrays
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.proxy import Scored, ScoredModel
 from fleetledger.schemas.values import ClassName, Digest
 

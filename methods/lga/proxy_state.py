@@ -17,11 +17,11 @@ from pydantic import Field
 from torch import Tensor
 
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.kept_files import read_kept
 from fleetledger.methods.lga.encoding import Encoding
 from fleetledger.methods.lga.scoring import next_omega
 from fleetledger.methods.lga.slots import Slots
-from fleetledger.schemas.message import Strict
+from fleetledger.methods.training.kept_files import read_kept
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.proxy import ScoredModel
 from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors
 from fleetledger.schemas.values import ClassName, Digest

@@ -28,12 +28,12 @@ from fleetledger.learning.losses.balanced_terms import (
 )
 from fleetledger.learning.losses.composition import ComposedLoss, Term, Weighted
 from fleetledger.learning.losses.terms import CrossEntropy, Divergence
-from fleetledger.methods.instruction_models import Model
 from fleetledger.methods.lga.assignment import LgaAssignment
 from fleetledger.methods.lga.holdings import Current, stages_of
 from fleetledger.methods.lga.memory import Memory
 from fleetledger.methods.lga.settings import LossSettings
-from fleetledger.methods.training import FitInstruction
+from fleetledger.methods.training.exchange import FitInstruction
+from fleetledger.methods.training.instruction_models import Model
 from fleetledger.schemas.values import ClassName
 
 GROUPS, EXPONENT = "groups", "exponent"

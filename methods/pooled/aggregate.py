@@ -16,11 +16,11 @@ from typing_extensions import Self
 
 from fleetledger.learning.numerics.exact_sum import ScaledIntegers
 from fleetledger.learning.numerics.gaussian_draws import diagonal_moments, draw_features
-from fleetledger.methods.class_totals import ClassTotal, ClassTotals
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.pooled.kept_features import KeptFeatures
 from fleetledger.methods.pooled.messages import ClassFeatures, PooledAssignment, Published
 from fleetledger.methods.pooled.rows import Features
+from fleetledger.methods.statistics.class_totals import ClassTotal, ClassTotals
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.values import ClassName, Digest
 

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST
 from fleetledger.learning.numerics.possible_moments import least_squares
-from fleetledger.methods.class_sums import check_size_of_sums
 from fleetledger.methods.errors import ContributionError
 from fleetledger.methods.pooled.messages import ClassFeatures, ClassMoments, Published
 from fleetledger.methods.pooled.rows import sorted_rows
-from fleetledger.schemas.count_words import count_of
+from fleetledger.methods.statistics.class_sums import check_size_of_sums
+from fleetledger.runtime.count_words import count_of
 
 
 def check_published(part: Published) -> None:

@@ -23,14 +23,14 @@ from fleetledger.learning.numerics.logistic import (
     fit_logistic,
 )
 from fleetledger.methods.errors import ContributionError, MethodError
-from fleetledger.methods.linear_head import LinearHead, rows_in_order
 from fleetledger.methods.pooled.aggregate import PooledAggregate
 from fleetledger.methods.pooled.checks import check_published
 from fleetledger.methods.pooled.messages import PooledAssignment, Published, decode_published
 from fleetledger.methods.pooled.settings import PooledSettings
-from fleetledger.methods.statistics import StatisticsCoordinator
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.methods.statistics.linear_head import LinearHead, rows_in_order
+from fleetledger.methods.statistics.sides import StatisticsCoordinator
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.values import ClassName
 
 _UNIT = 1 / QUANTISED_LARGEST

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from fleetledger.learning.numerics.gram import class_sums
-from fleetledger.methods.class_sums import checked_samples, refuse_forms
-from fleetledger.methods.part import NO_CONTEXT, PartContext
 from fleetledger.methods.pooled.messages import (
     ClassFeatures,
     ClassMoments,
@@ -23,7 +21,9 @@ from fleetledger.methods.pooled.messages import (
     encode_published,
 )
 from fleetledger.methods.pooled.rows import sorted_rows
-from fleetledger.methods.statistics import Features, MadeContribution, StatisticsDevice
+from fleetledger.methods.statistics.class_sums import checked_samples, refuse_forms
+from fleetledger.methods.statistics.part import NO_CONTEXT, PartContext
+from fleetledger.methods.statistics.sides import Features, MadeContribution, StatisticsDevice
 
 
 class PooledDevice(StatisticsDevice[PooledAssignment]):

@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 from typing_extensions import Self
 
-from fleetledger.methods.kept_parts import Parts, merged, renamed
 from fleetledger.methods.pooled.messages import ClassFeatures
 from fleetledger.methods.pooled.rows import Features, sorted_rows
+from fleetledger.methods.statistics.kept_parts import Parts, merged, renamed
 from fleetledger.schemas.values import ClassName
 
 

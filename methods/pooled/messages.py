@@ -21,13 +21,13 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from fleetledger.methods.assignment import FeatureAssignment
-from fleetledger.methods.class_counts import check_classes, most_classes
 from fleetledger.methods.pooled.rows import Features
 from fleetledger.methods.pooled.settings import PooledSettings
+from fleetledger.methods.statistics.assignment import FeatureAssignment
+from fleetledger.methods.statistics.class_counts import check_classes, most_classes
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
 from fleetledger.schemas.contributions import MAX_CLASSES, MAX_PAYLOAD_BYTES
-from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.tensor_header import MAX_HEADER_BYTES

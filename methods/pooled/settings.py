@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from fleetledger.learning.numerics.logistic import LogisticRule
-from fleetledger.methods.part_settings import PartSettings
+from fleetledger.methods.statistics.part_settings import PartSettings
 
 Publish = Literal["features", "moments"]
 

@@ -11,8 +11,8 @@ from fleetledger.learning.errors import LearningError
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.registry import build_network
 from fleetledger.methods.rounds.settings import RoundsSettings
-from fleetledger.methods.training_assignment import TrainingAssignment
-from fleetledger.schemas.count_words import count_of
+from fleetledger.methods.training.assignment import TrainingAssignment
+from fleetledger.runtime.count_words import count_of
 
 OLD_MODEL = "old-model"
 """The extra file with the fleet's weights at the end of the stage before."""

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fleetledger.learning.networks.head import is_of_head
-from fleetledger.methods.averaging import AveragingCoordinator
-from fleetledger.methods.client_updates import Arrays, UpdateFrame
-from fleetledger.methods.network_weights import encode_weights
 from fleetledger.methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
 from fleetledger.methods.rounds.fisher import consolidated, encode_fisher
 from fleetledger.methods.rounds.messages import frame_of, received
-from fleetledger.methods.training import RoundConfig
+from fleetledger.methods.training.averaging import AveragingCoordinator
+from fleetledger.methods.training.client_updates import Arrays, UpdateFrame
+from fleetledger.methods.training.exchange import RoundConfig
+from fleetledger.methods.training.network_weights import encode_weights
 
 
 class RoundsCoordinator(AveragingCoordinator[RoundsAssignment]):

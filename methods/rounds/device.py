@@ -29,16 +29,16 @@ from fleetledger.learning.training.measures import fisher_diagonal
 from fleetledger.learning.training.resident import samples_of, tensor_of
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
-from fleetledger.methods.averaged_device import Answer, AveragedDevice
-from fleetledger.methods.device_updates import update_of
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.network_weights import Arrays
 from fleetledger.methods.rounds.assignment import FISHER, RoundsAssignment
 from fleetledger.methods.rounds.memory import Memory, OwnModel, read_memory
 from fleetledger.methods.rounds.messages import frame_of, trained_of
 from fleetledger.methods.rounds.models import base_of, sent_model
 from fleetledger.methods.rounds.terms import frozen_parts, loss_of, plain_loss
-from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
+from fleetledger.methods.training.averaged_device import Answer, AveragedDevice
+from fleetledger.methods.training.device_updates import update_of
+from fleetledger.methods.training.exchange import ClientUpdate, FitInstruction, FitJob, LocalData
+from fleetledger.methods.training.network_weights import Arrays
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fleetledger.learning.networks.head import ROWS
 from fleetledger.learning.networks.plan import is_buffer
 from fleetledger.methods.errors import ContributionError
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.tensors import Expected, encode_tensors, read_tensors
 from fleetledger.schemas.values import ClassName
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from pydantic import Field
 
 from fleetledger.learning.networks.network import Network
-from fleetledger.methods.exemplar_lists import renamed_lists
-from fleetledger.methods.kept_files import read_kept
-from fleetledger.schemas.message import Strict
+from fleetledger.methods.training.exemplar_lists import renamed_lists
+from fleetledger.methods.training.kept_files import read_kept
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.tensors import Expected, encode_tensors
 from fleetledger.schemas.values import ClassName, Digest
 

@@ -1,4 +1,4 @@
-"""What leaves a device that trains in rounds: `methods.client_updates` around what it was sent.
+"""What leaves a device that trains in rounds: `client_updates` around what it was sent.
 
 | phase | an answer holds | around | form |
 | --- | --- | --- | --- |
@@ -6,7 +6,7 @@
 | fisher | how much each weight matters, 0 to 1 of the cap | zeros | `int32` |
 
 The fleet's weights, and files of the same tensors such as an old model, are those of
-`methods.network_weights`.
+`methods.training.network_weights`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from fleetledger.learning.networks.head import is_of_head
-from fleetledger.methods.client_updates import UpdateFrame
-from fleetledger.methods.network_weights import Arrays, decode_weights, grown
 from fleetledger.methods.rounds.assignment import FISHER, RoundsAssignment
 from fleetledger.methods.rounds.fisher import unit_zeros
+from fleetledger.methods.training.client_updates import UpdateFrame
+from fleetledger.methods.training.network_weights import Arrays, decode_weights, grown
 from fleetledger.schemas.values import ClassName
 
 _Tensor = TypeVar("_Tensor")

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from fleetledger.learning.networks.conversion import copied_together
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.instruction_models import InstructionModels, Model
-from fleetledger.methods.network_weights import decode_base, first_rows
 from fleetledger.methods.rounds.assignment import RoundsAssignment
 from fleetledger.methods.rounds.messages import received
-from fleetledger.methods.training import BASE, FitInstruction
+from fleetledger.methods.training.exchange import BASE, FitInstruction
+from fleetledger.methods.training.instruction_models import InstructionModels, Model
+from fleetledger.methods.training.network_weights import decode_base, first_rows
 
 _KEPT = 2
 """Files of tensors that nobody trains, which stay in memory."""

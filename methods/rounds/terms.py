@@ -30,11 +30,11 @@ from fleetledger.learning.losses.terms import (
     Proximal,
 )
 from fleetledger.learning.networks.plan import is_buffer
-from fleetledger.methods.network_weights import Arrays, decode_weights, first_rows
 from fleetledger.methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
 from fleetledger.methods.rounds.fisher import decode_fisher
 from fleetledger.methods.rounds.memory import Memory
-from fleetledger.methods.training import FitInstruction
+from fleetledger.methods.training.exchange import FitInstruction
+from fleetledger.methods.training.network_weights import Arrays, decode_weights, first_rows
 from fleetledger.schemas.values import ClassName
 
 TASK, PRIOR = "task", "prior"

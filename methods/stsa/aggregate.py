@@ -24,14 +24,14 @@ from fleetledger.learning.numerics.class_scatter import mean_rows
 from fleetledger.learning.numerics.compact import CompactFactor, factor_gram
 from fleetledger.learning.numerics.exact_sum import ScaledIntegers
 from fleetledger.learning.numerics.triangles import symmetric, triangle_size
-from fleetledger.methods.class_totals import ClassTotals
 from fleetledger.methods.errors import MethodError
+from fleetledger.methods.statistics.class_totals import ClassTotals
 from fleetledger.methods.stsa.group_sums import GroupSums
 from fleetledger.methods.stsa.kept_groups import KeptGroups, KeptPart
 from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment
 from fleetledger.methods.stsa.settings import StsaSettings
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import ClassName, Digest
 
 Floats = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ from typing_extensions import Self
 from fleetledger.learning.errors import RangeError
 from fleetledger.learning.numerics.compact import RowSteps, prove_factor
 from fleetledger.learning.numerics.exactness import prove_sum
-from fleetledger.methods.assignment import FeatureAssignment
+from fleetledger.methods.statistics.assignment import FeatureAssignment
 from fleetledger.methods.stsa.noise import NoiseSizes, largest_noise
 from fleetledger.methods.stsa.settings import MAX_COLUMNS, Form, StsaSettings
 

@@ -26,14 +26,18 @@ from fleetledger.learning.numerics.ridge import solve_ridge
 from fleetledger.learning.numerics.ridge_choice import RIDGES
 from fleetledger.learning.numerics.score_novelty import ScoreNovelty
 from fleetledger.methods.errors import ContributionError, MethodError
-from fleetledger.methods.linear_head import cosine_weights, rows_in_order, whitened_weights
-from fleetledger.methods.statistics import FeatureMap, FeatureMoments, StatisticsCoordinator
+from fleetledger.methods.statistics.linear_head import (
+    cosine_weights,
+    rows_in_order,
+    whitened_weights,
+)
+from fleetledger.methods.statistics.sides import FeatureMap, FeatureMoments, StatisticsCoordinator
 from fleetledger.methods.stsa.aggregate import StsaAggregate
 from fleetledger.methods.stsa.checks import check_statistics
 from fleetledger.methods.stsa.head import RidgeHead
 from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment, decode_statistics
 from fleetledger.methods.stsa.settings import StsaSettings
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.values import ClassName
 
 MAX_REMARKS = 10

@@ -22,9 +22,9 @@ from fleetledger.learning.numerics.gram import check_integers, class_sums, gram_
 from fleetledger.learning.numerics.grouping import split_per_class, split_shuffled
 from fleetledger.learning.numerics.triangles import pack_upper
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.labels import check_samples, count_classes, index_classes
-from fleetledger.methods.part import NO_CONTEXT, PartContext
-from fleetledger.methods.statistics import Features, MadeContribution, StatisticsDevice
+from fleetledger.methods.statistics.labels import check_samples, count_classes, index_classes
+from fleetledger.methods.statistics.part import NO_CONTEXT, PartContext
+from fleetledger.methods.statistics.sides import Features, MadeContribution, StatisticsDevice
 from fleetledger.methods.stsa.assignment import TRIANGLE_BITS
 from fleetledger.methods.stsa.group_sums import GroupSums, dealer_of
 from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment, encode_statistics

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fleetledger.learning.errors import RangeError
 from fleetledger.learning.numerics.exact_sum import ScaledIntegers
 from fleetledger.learning.numerics.exactness import INT64_LARGEST
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 
 Integers = npt.NDArray[np.int64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fleetledger.methods.linear_head import LinearHead
+from fleetledger.methods.statistics.linear_head import LinearHead
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,14 +34,14 @@ from pydantic import Field
 from fleetledger.learning.numerics.compact import CompactFactor
 from fleetledger.learning.numerics.exact_sum import ScaledIntegers
 from fleetledger.learning.numerics.triangles import trapezoid_size
-from fleetledger.methods.class_counts import check_classes
+from fleetledger.methods.statistics.class_counts import check_classes
 from fleetledger.methods.stsa.assignment import StsaAssignment
 from fleetledger.methods.stsa.group_sums import DEALER_DIGITS, GroupSums
 from fleetledger.methods.stsa.payload_rules import expected_tensors, payload_limit
 from fleetledger.methods.stsa.settings import Form
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
 from fleetledger.schemas.contributions import MAX_CLASSES
-from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.tensors import Expected, encode_tensors, read_tensors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fleetledger.learning.numerics.triangles import triangle_size
-from fleetledger.methods.class_counts import most_classes
+from fleetledger.methods.statistics.class_counts import most_classes
 from fleetledger.methods.stsa.assignment import TRIANGLE_BITS, StsaAssignment
 from fleetledger.methods.stsa.settings import Form
 from fleetledger.schemas.bitpacking import packed_size

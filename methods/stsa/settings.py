@@ -13,9 +13,9 @@ from typing_extensions import Self
 from fleetledger.learning.numerics.estimated_gram import EstimatorRule, SingleHolder
 from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST, largest_feature
 from fleetledger.learning.numerics.ridge_choice import RIDGES, choose_ridge
-from fleetledger.methods.part_settings import PartSettings
 from fleetledger.methods.presets import Presets, filled_in
-from fleetledger.schemas.count_words import count_of
+from fleetledger.methods.statistics.part_settings import PartSettings
+from fleetledger.runtime.count_words import count_of
 
 MAX_COLUMNS = 16_384
 """Most features h of a sample: a triangle of 48 bits stays below the largest payload, 1 GiB."""

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 from typing_extensions import Self
 
-from fleetledger.schemas.errors import SignatureError, shorten
+from fleetledger.runtime.errors import shorten
+from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.keys import SIGNATURE_BYTES, SigningKey, VerifyKey
 from fleetledger.schemas.values import Digest, FleetId
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.errors import ProofError
-from fleetledger.schemas.message import Strict
 from fleetledger.schemas.proofs.inclusion import MAX_PATH, Size
 from fleetledger.schemas.proofs.tree import EMPTY_ROOT, node_hash
 from fleetledger.schemas.values import Digest

@@ -14,11 +14,11 @@ from typing import Any
 
 from pydantic import Field
 
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.canonical import parse_json
-from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.keys import VerifyKey
-from fleetledger.schemas.message import Strict
 from fleetledger.schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
 from fleetledger.schemas.proofs.inclusion import InclusionProof
 from fleetledger.schemas.proofs.tree import leaf_hash

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.errors import ProofError
-from fleetledger.schemas.message import Strict
 from fleetledger.schemas.proofs.tree import node_hash
 from fleetledger.schemas.values import Digest
 

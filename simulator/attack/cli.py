@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fleetledger.schemas.command_output import ActionReport, AsJson, show_action
+from fleetledger.runtime.command_output import ActionReport, AsJson, show_action
 
 app = typer.Typer(no_args_is_help=True)
 

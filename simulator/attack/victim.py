@@ -14,7 +14,7 @@ from fleetledger.learning.networks.pictures import Pictures
 from fleetledger.methods.lga.assignment import LgaAssignment
 from fleetledger.methods.lga.coordinator import COORDINATOR
 from fleetledger.methods.lga.prototypes import TrainedModel
-from fleetledger.methods.network_weights import Arrays, decode_weights
+from fleetledger.methods.training.network_weights import Arrays, decode_weights
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.attack.settings import AttackSettings
 from fleetledger.simulator.datasets.digits import CLASS_NAMES, load_digits

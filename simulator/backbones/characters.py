@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import importlib.metadata
 
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.text import TextPreprocessing
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.backbones.backbone import Backbone

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.models import Preprocessing
-from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.backbones.backbone import Backbone
 from fleetledger.simulator.backbones.backbone_store import kept_backbone

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from fleetledger.learning.networks.network import Network
 from fleetledger.methods.errors import ContributionError
-from fleetledger.methods.network_weights import decode_weights, encode_weights, grown
 from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.training.network_weights import decode_weights, encode_weights, grown
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.cache_folder import cache_folder

@@ -10,7 +10,7 @@ r"""Names of characters as classes, which must be names of folders.
 
 from __future__ import annotations
 
-from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.runtime.errors import InvalidValueError
 from fleetledger.schemas.values import ClassName
 
 _WORDS = {

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.file_digests import FileDigests
 from fleetledger.simulator.datasets.pictures import read_picture, size_of

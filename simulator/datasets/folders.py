@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fleetledger.device_agent.sources.folder import SUFFIXES
-from fleetledger.schemas.count_words import agree, count_of
-from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.device_agent.samples.sources.folder import SUFFIXES
+from fleetledger.runtime.count_words import agree, count_of
+from fleetledger.runtime.errors import InvalidValueError
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.file_digests import FileDigests
 from fleetledger.simulator.datasets.files import ImageFiles

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.samples import Content, SampleSet, picture_digest
 from fleetledger.simulator.errors import DatasetError

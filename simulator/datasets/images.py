@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from typing_extensions import TypeVar
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.labels import first_of_every_class
 from fleetledger.simulator.datasets.samples import (

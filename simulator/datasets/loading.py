@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from fleetledger.device_agent.settings import Samples
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
 from fleetledger.simulator.datasets.digits import split_digits
 from fleetledger.simulator.datasets.grammar import speak
 from fleetledger.simulator.datasets.image_folder import load_image_folder

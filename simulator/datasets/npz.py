@@ -32,7 +32,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.runtime.errors import InvalidValueError
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.datasets.samples import SampleSet

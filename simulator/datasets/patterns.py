@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from fleetledger.learning.numerics.bilinear import resized
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.images import LabelledImages, Split
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from typing_extensions import Self
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.errors import DatasetError
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.samples import check_labels, set_fingerprint
 from fleetledger.simulator.errors import DatasetError

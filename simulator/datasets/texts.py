@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
 from fleetledger.simulator.datasets.character_names import character_class
 from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.text_windows import Corpus, TextWindows

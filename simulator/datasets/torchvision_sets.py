@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.errors import DatasetError

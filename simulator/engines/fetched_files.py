@@ -19,7 +19,7 @@ from fleetledger.coordinator.topics.rounds.entries import (
 )
 from fleetledger.methods.descriptor import Descriptor
 from fleetledger.methods.registry import descriptor
-from fleetledger.methods.training import SHARED
+from fleetledger.methods.training.exchange import SHARED
 from fleetledger.schemas.contributions import PayloadKind
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.values import DeviceId, Digest

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.methods.registry import training_coordinator
-from fleetledger.methods.training import RoundParts
+from fleetledger.methods.training.exchange import RoundParts
 from fleetledger.schemas.models import of_pictures
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.backbones.adapted import frozen_part

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from fleetledger.device_agent.sources.scenes import IMAGES, MASKS
+from fleetledger.device_agent.samples.sources.scenes import IMAGES, MASKS
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes

@@ -21,7 +21,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.coordinator.topics.rounds.state import RoundFacts
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.network_meter import NetworkMeter, PartsAccuracy

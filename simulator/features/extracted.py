@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from typing_extensions import Self
 
-from fleetledger.device_agent.inference.installed_model import describe_runtime
-from fleetledger.schemas.count_words import count_of
+from fleetledger.device_agent.models.inference.installed_model import describe_runtime
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.datasets.images import Split

@@ -20,7 +20,10 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.device_agent.inference.installed_model import InferenceSession, SessionSettings
+from fleetledger.device_agent.models.inference.installed_model import (
+    InferenceSession,
+    SessionSettings,
+)
 from fleetledger.learning.errors import SampleError
 from fleetledger.learning.numerics.preprocessing import preprocess
 from fleetledger.schemas.models import AnyPreprocessing

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from fleetledger.device_agent.inference.installed_model import (
+from fleetledger.device_agent.models.inference.installed_model import (
     InferenceSession,
     SessionSettings,
     describe_runtime,

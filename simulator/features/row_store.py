@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.errors import BackboneError
 from fleetledger.simulator.features.interface import Floats, Indices

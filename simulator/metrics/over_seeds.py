@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 
 CONFIDENCE = 0.95
 

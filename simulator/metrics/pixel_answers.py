@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.models import BACKGROUND
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.segmentation.samples import MOST_CLASSES, value_of

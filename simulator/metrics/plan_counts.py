@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName, DeviceId
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.plan.fleet_plan import FleetPlan

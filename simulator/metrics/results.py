@@ -9,8 +9,9 @@ from typing import Literal
 from pydantic import Field, ValidationError
 from typing_extensions import Self
 
-from fleetledger.schemas.message import Strict, explain
-from fleetledger.schemas.whole_file import write_whole
+from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.whole_file import write_whole
+from fleetledger.schemas.message import explain
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.headline import HEADLINE
 from fleetledger.simulator.metrics.over_seeds import Summary, summary

@@ -10,7 +10,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.simulator.metrics.score import Score
 from fleetledger.simulator.plan.fleet_plan import Group

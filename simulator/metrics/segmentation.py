@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.datasets.segmentation.samples import BACKGROUND, IGNORED, value_of
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.confusion import count_pairs

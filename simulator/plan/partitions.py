@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.datasets.labels import Indices, Labels, samples_of
 from fleetledger.simulator.errors import PartitionError
 from fleetledger.simulator.plan.shares import part_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from fleetledger.schemas.count_words import agree, count_of
+from fleetledger.runtime.count_words import agree, count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.labels import Indices, Labels, showing
 from fleetledger.simulator.plan.fleet_plan import DeviceStage

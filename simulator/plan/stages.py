@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.errors import PlanError
 from fleetledger.simulator.plan.streams import random_stream

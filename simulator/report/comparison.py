@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.score import say
 from fleetledger.simulator.report.contenders import Contender, read_contenders, score_of, warnings

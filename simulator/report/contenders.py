@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.metrics.over_seeds import PairedDifference, paired_difference
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.score import SaidScore, common_score

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.metrics.headline import METRICS
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.numbers import scale_of, show

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fleetledger.coordinator.topics.rollouts.gates import GateFinding
 from fleetledger.coordinator.topics.rollouts.scope import Outcome
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.rollouts import Mode
 from fleetledger.simulator.scenario.rollout import CandidateKind
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.report.numbers import count, show
 from fleetledger.simulator.rollouts.record import RolloutRecord
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleetledger.device_agent.memory import quick_allocation
+from fleetledger.device_agent.home.memory import quick_allocation
 from fleetledger.simulator.engines.interface import Engine, Prepared, Watch
 from fleetledger.simulator.scenario.model import agents_of
 from fleetledger.simulator.scenario.trainer import JOINT

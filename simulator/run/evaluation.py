@@ -9,8 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.device_agent.inference.installed_model import InferenceSession, SessionSettings
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.device_agent.models.inference.installed_model import (
+    InferenceSession,
+    SessionSettings,
+)
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.models import FEATURES, SCORES, Manifest
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.engines.interface import Prepared

@@ -11,7 +11,8 @@ from typing import Literal
 from pydantic import Field, ValidationError
 from typing_extensions import Self
 
-from fleetledger.schemas.message import Strict, explain
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.message import explain
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.run.durable import replace_file

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from typing_extensions import Self
 
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.simulator.engines.interface import Engine, Prepared, Watch
 from fleetledger.simulator.run.engines import make_engine
 from fleetledger.simulator.scenario.model import Scenario

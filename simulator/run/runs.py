@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fleetledger.methods.descriptor import LEARN
 from fleetledger.methods.registry import descriptor
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.measurement import measure_seed
 from fleetledger.simulator.metrics.plan_counts import PlanCounts

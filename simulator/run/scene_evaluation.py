@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fleetledger.device_agent.inference.installed_model import InferenceSession, SessionSettings
+from fleetledger.device_agent.models.inference.installed_model import (
+    InferenceSession,
+    SessionSettings,
+)
 from fleetledger.learning.errors import ImageError
 from fleetledger.learning.numerics.preprocessing import preprocess, sized_mask, sized_pixels
 from fleetledger.schemas.models import FEATURES, SCORES, of_pictures

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from fleetledger.learning.numerics.accelerator import accelerated_by
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.interface import Engine, Prepared, RollsOut
 from fleetledger.simulator.errors import RunError

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 from typing_extensions import Self
 
-from fleetledger.schemas.errors import InvalidValueError
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.errors import InvalidValueError
+from fleetledger.runtime.strict import Strict
 
 LEAST_SIDE, MOST_SIDE = 8, 1024
 """Pixels that a picture may have along a side as a network sees it."""

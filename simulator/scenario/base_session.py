@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 
 
 class BaseSession(Strict):

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fleetledger.schemas.setting_faults import describe_faults
-from fleetledger.schemas.user_text import decode_text
+from fleetledger.runtime.setting_faults import describe_faults
+from fleetledger.runtime.user_text import decode_text
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.method_check import check_method
 from fleetledger.simulator.scenario.model import Scenario

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ValidationError
 
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.registry import descriptor, statistics_coordinator, training_coordinator
-from fleetledger.methods.training_sides import AnyTrainingAssignment, TrainingCoordinator
-from fleetledger.schemas.setting_faults import describe_faults
+from fleetledger.methods.training.sides import AnyTrainingAssignment, TrainingCoordinator
+from fleetledger.runtime.setting_faults import describe_faults
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.segments_check import check_adapters, check_segmenting

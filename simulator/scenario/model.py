@@ -14,8 +14,9 @@ from typing_extensions import Self
 
 from fleetledger.device_agent.settings import AgentDetectionSettings
 from fleetledger.methods.registry import descriptor
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.message import is_absent
 from fleetledger.simulator.datasets.loading import DataSettings
 from fleetledger.simulator.scenario import sections
 from fleetledger.simulator.scenario.backbone import BackboneSettings

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from fleetledger.schemas.errors import shorten
-from fleetledger.schemas.setting_faults import section_at, unknown
+from fleetledger.runtime.errors import shorten
+from fleetledger.runtime.setting_faults import section_at, unknown
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.model import Scenario
 

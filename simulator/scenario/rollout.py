@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.coordinator.topics.rollouts.plan import ADAPTED, RolloutPlan
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.tags import TagSelector
 from fleetledger.schemas.values import ClassName
 

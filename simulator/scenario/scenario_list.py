@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from fleetledger.schemas.command_report import Column, Report
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.command_report import Column, Report
+from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.scenario.loading import load_scenario
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.shipped import shipped_names

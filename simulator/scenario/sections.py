@@ -14,9 +14,9 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.device_agent.settings import PolicySettings
-from fleetledger.methods.training import Exemplars
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.message import Strict
+from fleetledger.methods.training.exchange import Exemplars
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.loading import Share
 from fleetledger.simulator.scenario.base_session import BaseSession

@@ -24,9 +24,9 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.setting_faults import describe_faults
-from fleetledger.schemas.user_text import decode_text
+from fleetledger.runtime.setting_faults import describe_faults
+from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.user_text import decode_text
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario import loading
 from fleetledger.simulator.scenario.model import Scenario

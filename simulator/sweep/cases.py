@@ -12,8 +12,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.message import Strict, explain
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.message import explain
 from fleetledger.simulator.errors import RunError, ScenarioError
 from fleetledger.simulator.run.durable import replace_file
 from fleetledger.simulator.scenario.loading import parse_scenario

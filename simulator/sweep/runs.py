@@ -16,8 +16,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.results import FILE_NAME, RunResults, summarise
 from fleetledger.simulator.ray_connection import RayCluster

@@ -12,13 +12,13 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from fleetledger.device_agent.training import TrainingSession
+from fleetledger.device_agent.models.training import TrainingSession
 from fleetledger.learning.errors import LearningError
-from fleetledger.methods.averaged_device import Answer, AveragedDevice
-from fleetledger.methods.client_updates import partial_of
-from fleetledger.methods.training import ClientUpdate, Partial
-from fleetledger.methods.training_sides import AnyTrainingAssignment, AnyTrainingDevice
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.methods.training.averaged_device import Answer, AveragedDevice
+from fleetledger.methods.training.client_updates import partial_of
+from fleetledger.methods.training.exchange import ClientUpdate, Partial
+from fleetledger.methods.training.sides import AnyTrainingAssignment, AnyTrainingDevice
+from fleetledger.runtime.errors import FleetledgerError
 
 if TYPE_CHECKING:
     from fleetledger.learning.training.rounding import Rounded, RoundingThere

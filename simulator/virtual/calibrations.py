@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from fleetledger.device_agent.store.blobs import write_durably
+from fleetledger.device_agent.home.store.blobs import write_durably
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.message import Strict, explain
+from fleetledger.schemas.message import explain
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.datasets.cache_folder import cache_folder
 from fleetledger.simulator.run.platform_facts import machine

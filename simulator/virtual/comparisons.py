@@ -13,12 +13,16 @@ from statistics import median
 
 import numpy as np
 
-from fleetledger.device_agent.comparison.comparer import Comparer
-from fleetledger.device_agent.comparison.images import ComparedImage
-from fleetledger.device_agent.comparison.opinions import ModelOpinion, ReadSample, SampleModel
-from fleetledger.device_agent.comparison.running_comparison import LEAST_RUNS, ComparedModel
-from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.inference.installed_model import Inputs, InstalledModel
+from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.models.comparison.comparer import Comparer
+from fleetledger.device_agent.models.comparison.images import ComparedImage
+from fleetledger.device_agent.models.comparison.opinions import (
+    ModelOpinion,
+    ReadSample,
+    SampleModel,
+)
+from fleetledger.device_agent.models.comparison.running_comparison import LEAST_RUNS, ComparedModel
+from fleetledger.device_agent.models.inference.installed_model import Inputs, InstalledModel
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.virtual.models import SharedModels
 

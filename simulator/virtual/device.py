@@ -11,18 +11,18 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetledger.device_agent.assembly import (
+from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.home.part_secret import SECRET_FILE
+from fleetledger.device_agent.program.assembly import (
     AgentRun,
     AgentSurroundings,
     AssembledAgent,
     Connect,
     assemble,
 )
-from fleetledger.device_agent.core.state import AgentRules
-from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.part_secret import SECRET_FILE
+from fleetledger.device_agent.program.shell import Agent
 from fleetledger.device_agent.settings import AgentSettings
-from fleetledger.device_agent.shell import Agent
 from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId

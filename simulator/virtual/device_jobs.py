@@ -34,17 +34,17 @@ from fleetledger.device_agent.core.requests import (
 )
 from fleetledger.device_agent.core.state import AgentRules
 from fleetledger.device_agent.errors import AgentError, DamagedError
-from fleetledger.device_agent.health.inferences import Inferences
-from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.part_secret import part_context
-from fleetledger.device_agent.shell import AgentParts
-from fleetledger.device_agent.slots import ModelSlots
-from fleetledger.device_agent.store.blobs import BlobFolder
-from fleetledger.device_agent.training import instruction_of
-from fleetledger.device_agent.uncertainty import doubts, head_of, projections_of
+from fleetledger.device_agent.home.health.inferences import Inferences
+from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.home.part_secret import part_context
+from fleetledger.device_agent.home.store.blobs import BlobFolder
+from fleetledger.device_agent.models.slots import ModelSlots
+from fleetledger.device_agent.models.training import instruction_of
+from fleetledger.device_agent.models.uncertainty import doubts, head_of, projections_of
+from fleetledger.device_agent.program.shell import AgentParts
 from fleetledger.learning.errors import LearningError
-from fleetledger.methods.part import PartContext
-from fleetledger.methods.training import LocalData
+from fleetledger.methods.statistics.part import PartContext
+from fleetledger.methods.training.exchange import LocalData
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.paths import index_of

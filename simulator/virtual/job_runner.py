@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from fleetledger.coordinator.models.job_runner import Finished, Job
 from fleetledger.coordinator.topics.models.entries import ModelExported
-from fleetledger.schemas.problems import OpenProblem
+from fleetledger.runtime.problems import OpenProblem
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
 
 

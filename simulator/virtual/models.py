@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.images import PictureFile, read_pictures
-from fleetledger.device_agent.inference.installed_model import Inputs, SessionSettings
-from fleetledger.device_agent.installer import Installer
-from fleetledger.device_agent.samples import MAX_SAMPLES
-from fleetledger.device_agent.slots import ModelSlots
-from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.home.store.blobs import BlobFolder
+from fleetledger.device_agent.models.host import ModelHost
+from fleetledger.device_agent.models.inference.installed_model import Inputs, SessionSettings
+from fleetledger.device_agent.models.installer import Installer
+from fleetledger.device_agent.models.self_test_samples import MAX_SAMPLES
+from fleetledger.device_agent.models.slots import ModelSlots
+from fleetledger.device_agent.samples.images import PictureFile, read_pictures
 from fleetledger.schemas.models import AnyPreprocessing, Manifest
 from fleetledger.schemas.values import Digest
 from fleetledger.schemas.variants import VariantName

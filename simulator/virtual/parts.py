@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.requests import ComputePart
-from fleetledger.device_agent.device_jobs import part_computed
-from fleetledger.device_agent.store.blobs import OffersPayloads
-from fleetledger.device_agent.work import Extracted
+from fleetledger.device_agent.home.store.blobs import OffersPayloads
+from fleetledger.device_agent.models.work import Extracted
+from fleetledger.device_agent.program.device_jobs import part_computed
 from fleetledger.learning.errors import LearningError
-from fleetledger.methods.part import PartContext
 from fleetledger.methods.registry import statistics_device
-from fleetledger.methods.statistics import StatisticsAssignment
+from fleetledger.methods.statistics.part import PartContext
+from fleetledger.methods.statistics.sides import StatisticsAssignment
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.assignments import Assignment
-from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.datasets.segmentation.tasks import shown_by

@@ -26,8 +26,8 @@ from fleetledger.device_agent.core.records import (
     Try,
 )
 from fleetledger.device_agent.core.state import AgentState
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.contributions import HeldPart, PartKey
-from fleetledger.schemas.message import Strict
 from fleetledger.schemas.values import ClassName, Digest
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.learning.errors import ImageError
 from fleetledger.learning.numerics.preprocessing import sized_mask, sized_pixels
-from fleetledger.methods.training import LocalData
+from fleetledger.methods.training.exchange import LocalData
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.samples import SampleSet

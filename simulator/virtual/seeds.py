@@ -8,8 +8,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fleetledger.coordinator.ledger.keys import key_folder
+from fleetledger.runtime.private_file import write_private
 from fleetledger.schemas.keys import KeyName, SigningKey
-from fleetledger.schemas.private_file import write_private
 from fleetledger.schemas.values import BootId, FleetId
 
 

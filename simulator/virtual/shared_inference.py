@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleetledger.learning.errors import LearningError
-from fleetledger.methods.training import FitInstruction, LocalData
-from fleetledger.methods.training_sides import AnyTrainingAssignment, AnyTrainingDevice
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.methods.training.exchange import FitInstruction, LocalData
+from fleetledger.methods.training.sides import AnyTrainingAssignment, AnyTrainingDevice
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.simulator.errors import EngineError
 
 if TYPE_CHECKING:

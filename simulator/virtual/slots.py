@@ -1,16 +1,17 @@
 """A simulated device's slots: in memory, or in one small file that is read while an agent is awake.
 
-A real device switches by a link, so that it holds through a power cut (`device_agent.slots`). Here
-only the program can die, and a file that is replaced in one step holds through that.
+A real device switches by a link, so that it holds through a power cut
+(`device_agent.models.slots`). Here only the program can die, and a file that is replaced in one
+step holds through that.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from fleetledger.device_agent.slots import ModelSlots, Slot
-from fleetledger.device_agent.store.blobs import write_durably
-from fleetledger.schemas.message import Strict
+from fleetledger.device_agent.home.store.blobs import write_durably
+from fleetledger.device_agent.models.slots import ModelSlots, Slot
+from fleetledger.runtime.strict import Strict
 
 
 class KeptSlots(Strict):

@@ -19,9 +19,8 @@ from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.inputs import Input
 from fleetledger.device_agent.core.requests import Train
 from fleetledger.device_agent.errors import AgentError
-from fleetledger.device_agent.observation import check_novelty, observed
-from fleetledger.device_agent.store.blobs import BlobFolder
-from fleetledger.device_agent.training import (
+from fleetledger.device_agent.home.store.blobs import BlobFolder
+from fleetledger.device_agent.models.training import (
     TrainingDone,
     TrainingSession,
     answered,
@@ -29,9 +28,10 @@ from fleetledger.device_agent.training import (
     load_side,
     require_torch,
 )
+from fleetledger.device_agent.program.observation import check_novelty, observed
 from fleetledger.learning.errors import LearningError
-from fleetledger.methods.training import FitInstruction, LocalData
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.methods.training.exchange import FitInstruction, LocalData
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.virtual.answers import Declined, FinishedMember, Finishing

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fleetledger.device_agent.core.inputs import Input
 from fleetledger.device_agent.core.requests import Request
-from fleetledger.device_agent.worker import Answer
+from fleetledger.device_agent.program.worker import Answer
 
 
 class InlineWorker:

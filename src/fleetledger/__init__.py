@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fleetledger.device_agent.inference.running_model import RunningModel
+    from fleetledger.device_agent.models.inference.running_model import RunningModel
 
 __all__ = ["active_model"]
 
@@ -22,6 +22,6 @@ def active_model(home: str | os.PathLike[str] | None = None) -> RunningModel:
     `fleetledger.device_agent.errors.NoModelError` where none is active, and what
     `RunningModel.open` raises.
     """
-    from fleetledger.device_agent.inference.running_model import RunningModel  # noqa: PLC0415 - lazy
+    from fleetledger.device_agent.models.inference.running_model import RunningModel  # noqa: PLC0415 - lazy
 
     return RunningModel.open(home)

@@ -2,7 +2,7 @@
 
 A room is imported when its verb is used and not before, so `fleetledger --help` needs neither
 NumPy nor an ONNX runtime, and a device never imports what only the coordinator uses. Exit codes
-are those of `schemas/exit_codes.py`.
+are those of `runtime/exit_codes.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Verb:
 
 VERBS = {
     "agent": Verb(
-        "fleetledger.device_agent.cli:app",
+        "fleetledger.device_agent.cli.commands:app",
         "On a device: contribute statistics of private images, run the fleet's model.",
     ),
     "coordinator": Verb(
@@ -69,7 +69,7 @@ VERBS = {
         "Make, verify and install fleetledger with all that it needs, without a network.",
     ),
     "unit": Verb(
-        "fleetledger.schemas.unit_command:unit",
+        "fleetledger.runtime.unit_command:unit",
         "Print the systemd unit of a program that runs for good.",
     ),
     "simulate": Verb(
@@ -107,7 +107,7 @@ EXTRAS = {
 
 
 ERROR_ROOTS = {
-    ("fleetledger.schemas.errors", "FleetledgerError"),
+    ("fleetledger.runtime.errors", "FleetledgerError"),
     ("fleetledger.learning.errors", "LearningError"),
 }
 """Bases of the errors that are raised on purpose, by name: to know one needs no import."""
@@ -209,7 +209,7 @@ def tell_status(
         if Path(place := home or os.environ.get(variable, usual), settings).is_file()
     ]
     if not found:
-        from fleetledger.schemas.exit_codes import ExitCode
+        from fleetledger.runtime.exit_codes import ExitCode
 
         where = home or "coordinator-home and agent-home"
         typer.echo(
@@ -238,7 +238,7 @@ def tell_version(
     with suppress(PackageNotFoundError):
         release = installed_version("fleetledger")
     if as_json:
-        from fleetledger.schemas.command_report import VersionReport, write_plain
+        from fleetledger.runtime.command_report import VersionReport, write_plain
 
         write_plain(VersionReport(fleetledger=release, python=python), "json")
     else:
@@ -255,8 +255,8 @@ def main() -> None:
         text = explain(error)
         if text is None or os.environ.get(DEBUG_VARIABLE) == "1":
             raise
-        from fleetledger.schemas.exit_codes import ExitCode
-        from fleetledger.schemas.shown_commands import with_homes
+        from fleetledger.runtime.exit_codes import ExitCode
+        from fleetledger.runtime.shown_commands import with_homes
 
         typer.echo(f"fleetledger: {with_homes(text)}", err=True)
         sys.exit(ExitCode.FAILED)
@@ -277,7 +277,7 @@ def _explain_missing(error: ImportError) -> str | None:
     extra = EXTRAS.get(package)
     if extra is None:
         return None
-    from fleetledger.schemas.pip_command import pip_install
+    from fleetledger.runtime.pip_command import pip_install
 
     text = f"this needs {package} ({error}): {pip_install(extra)}"
     if package == "onnxruntime":

@@ -20,7 +20,7 @@ from tests.attacks.pieces import (
     without,
 )
 from tests.attacks.target import FIRST, KEY, desired, manifest_of, model, release
-from tests.device_agent import models
+from tests.device_agent import model_files as models
 from tests.schemas import signing
 
 FILES = (

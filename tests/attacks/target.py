@@ -33,12 +33,12 @@ from fleetledger.device_agent.core.state import (
     LedgerTrust,
     Pinned,
 )
-from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference.installed_model import SessionSettings
-from fleetledger.device_agent.installer import Installer
-from fleetledger.device_agent.slots import ModelSlots
-from fleetledger.device_agent.store.blobs import BlobFolder
-from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.device_agent.home.store.blobs import BlobFolder
+from fleetledger.device_agent.home.store.store import AgentStore
+from fleetledger.device_agent.models.host import ModelHost
+from fleetledger.device_agent.models.inference.installed_model import SessionSettings
+from fleetledger.device_agent.models.installer import Installer
+from fleetledger.device_agent.models.slots import ModelSlots
 from fleetledger.export.package import ExportedModel, SolvedHead, export_model
 from fleetledger.schemas.models import DesiredModel, Manifest
 from fleetledger.schemas.offers import BlockData, Offer
@@ -49,7 +49,8 @@ from fleetledger.schemas.roots import RootDocument, SignedRoot
 from fleetledger.schemas.values import BootId, DeviceId, Digest
 from fleetledger.transport.block_receiver import BlockReceiver, FailedFetch
 from fleetledger.transport.block_source import BlockSource
-from tests.device_agent import making, models
+from tests.device_agent import making
+from tests.device_agent import model_files as models
 from tests.schemas import signing
 
 DEVICE = DeviceId("dev-1")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.models import DesiredModel
 from tests.attacks.cases import CASES
 from tests.attacks.pieces import Case

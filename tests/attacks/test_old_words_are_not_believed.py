@@ -17,9 +17,9 @@ import pytest
 from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.topics.models.commands import PushModel
 from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
+from fleetledger.device_agent.cli.deletion import forget_checkpoint
 from fleetledger.device_agent.core.state import AgentRules, LedgerTrust
-from fleetledger.device_agent.deletion import forget_checkpoint
-from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.schemas.envelope import decode
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.presence import CoordinatorBirth

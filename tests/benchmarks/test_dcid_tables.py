@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.dcid_tables import norm_cases, norm_tables
-from benchmarks.dcid_tables.cases import CASES, EIGHT, SCENARIOS, Data
-from benchmarks.dcid_tables.norm_cases import chosen, key_of
-from benchmarks.dcid_tables.tables import tables
+from benchmarks.papers.dcid_tables import norm_cases, norm_tables
+from benchmarks.papers.dcid_tables.cases import CASES, EIGHT, SCENARIOS, Data
+from benchmarks.papers.dcid_tables.norm_cases import chosen, key_of
+from benchmarks.papers.dcid_tables.tables import tables
 from fleetledger.simulator.scenario.loading import load_scenario
 
 SIZES = {"images up": 10, "images down": 40, "logits up": 20, "logits down": 30}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.detection.film_features import SIZE, parts_of, walk
-from benchmarks.detection.films import Camera, poisson
-from benchmarks.detection.quorum import most_together, trials
-from benchmarks.detection.streams import (
+from benchmarks.papers.detection.film_features import SIZE, parts_of, walk
+from benchmarks.papers.detection.films import Camera, poisson
+from benchmarks.papers.detection.quorum import most_together, trials
+from benchmarks.papers.detection.streams import (
     QUIET_STREAMS,
     QUIET_THINGS,
     Pool,

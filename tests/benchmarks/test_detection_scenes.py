@@ -8,9 +8,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from benchmarks.detection.scene_cases import Case, Plan, pools
-from benchmarks.detection.scene_models import SceneValues
-from benchmarks.detection.scenes import episodes, in_order, study_case, summed_up
+from benchmarks.papers.detection.scene_cases import Case, Plan, pools
+from benchmarks.papers.detection.scene_models import SceneValues
+from benchmarks.papers.detection.scenes import episodes, in_order, study_case, summed_up
 
 pytestmark = pytest.mark.torch
 

@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch.nn import functional
 
-from benchmarks.kernel_counts.accelerator import (
+from benchmarks.speed.kernel_counts.accelerator import (
     DEVICE,
     DeviceTensor,
     FakeAccelerator,
     MixedDevicesError,
     counted,
 )
-from benchmarks.kernel_counts.counting import NotLinearError, costs_of
+from benchmarks.speed.kernel_counts.counting import NotLinearError, costs_of
 from fleetledger.learning.training.loop import train_alone
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.stack import train_stacked

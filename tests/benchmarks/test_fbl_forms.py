@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.fbl_tables.forms import FOOTINGS, FORMS, Case, Files, changes
-from benchmarks.fbl_tables.forms_table import best_rate, forms_table
+from benchmarks.papers.fbl_tables.forms import FOOTINGS, FORMS, Case, Files, changes
+from benchmarks.papers.fbl_tables.forms_table import best_rate, forms_table
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.loading import load_scenario
 

@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.fbl_tables.cases import AS_PRINTED, CASES, FAMILY, METHODS, NOTICING, PUBLISHED
-from benchmarks.fbl_tables.measuring import measured
-from benchmarks.fbl_tables.pictures import draw_curves, draw_scenes, scenes_of, side_by_side
-from benchmarks.fbl_tables.tables import table
+from benchmarks.papers.fbl_tables.cases import (
+    AS_PRINTED,
+    CASES,
+    FAMILY,
+    METHODS,
+    NOTICING,
+    PUBLISHED,
+)
+from benchmarks.papers.fbl_tables.measuring import measured
+from benchmarks.papers.fbl_tables.pictures import draw_curves, draw_scenes, scenes_of, side_by_side
+from benchmarks.papers.fbl_tables.tables import table
 from fleetledger.methods.fbl.settings import LossSettings, ShareSettings
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.loading import load_scenario

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.fedhaf_tables.cases import SCENARIO
-from benchmarks.fedhaf_tables.own_rates import METHODS, RATES, Place, best_rate, table
+from benchmarks.papers.fedhaf_tables.cases import SCENARIO
+from benchmarks.papers.fedhaf_tables.own_rates import METHODS, RATES, Place, best_rate, table
 from fleetledger.simulator.scenario.loading import load_scenario
 
 pytestmark = pytest.mark.torch

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.fedhaf_tables.second_stage import CASES, SCENARIO, table
+from benchmarks.papers.fedhaf_tables.second_stage import CASES, SCENARIO, table
 from fleetledger.simulator.scenario.loading import load_scenario
 
 pytestmark = pytest.mark.torch

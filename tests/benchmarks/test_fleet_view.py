@@ -6,10 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fleet_view.dashboard import addresses, dashboard
-from benchmarks.fleet_view.history import History, home_with
-from benchmarks.fleet_view.presence import presence
-from benchmarks.fleet_view.run import Plan, broken_limits, measure_pages, measure_streams, summary
+from benchmarks.speed.fleet_view.dashboard import addresses, dashboard
+from benchmarks.speed.fleet_view.history import History, home_with
+from benchmarks.speed.fleet_view.presence import presence
+from benchmarks.speed.fleet_view.run import (
+    Plan,
+    broken_limits,
+    measure_pages,
+    measure_streams,
+    summary,
+)
 from fleetledger.coordinator.dashboard.pages import PAGES
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.program.engine import LedgerEngine

@@ -24,7 +24,7 @@ from benchmarks.gpu.machine import precise
 from benchmarks.gpu.profile import share_of
 from benchmarks.gpu.run import RESULTS, measure, parsed, run
 from benchmarks.gpu.table import table
-from benchmarks.kernel_counts.accelerator import DEVICE, counted
+from benchmarks.speed.kernel_counts.accelerator import DEVICE, counted
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.simulator.scenario.loading import load_scenario
 

@@ -16,7 +16,7 @@ from benchmarks.house.shelves import arrows_up
 from benchmarks.house.source import Source
 
 MOST_FILES_OF_A_KIND = 4.9  # 4.8 until kinds stood apart from bodies, so that no circle is left
-PROGRAMS = ["coordinator.assembly", "device_agent.assembly"]
+PROGRAMS = ["coordinator.assembly", "device_agent.program.assembly"]
 
 FORMER = {
     "fleetledger.py": "",

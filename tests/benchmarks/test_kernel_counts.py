@@ -9,15 +9,21 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.kernel_counts.round_paths import round_paths
-from benchmarks.kernel_counts.run import RESULTS, count_round, count_training, differences, table
-from benchmarks.kernel_counts.training_paths import training_paths
+from benchmarks.speed.kernel_counts.round_paths import round_paths
+from benchmarks.speed.kernel_counts.run import (
+    RESULTS,
+    count_round,
+    count_training,
+    differences,
+    table,
+)
+from benchmarks.speed.kernel_counts.training_paths import training_paths
 
 pytestmark = pytest.mark.torch
 
 WRITTEN: Mapping[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
 SAME_TORCH = torch.__version__.partition("+")[0] == WRITTEN["torch"]
-AGAIN = "improved, or worse? python -m benchmarks.kernel_counts.run writes the counts of now"
+AGAIN = "improved, or worse? python -m benchmarks.speed.kernel_counts.run writes the counts of now"
 
 
 def check(found: Mapping[str, Any], written: Mapping[str, Any]) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fleet_view.history import FLEET
-from benchmarks.ledger_scale.life import Life, life_in
-from benchmarks.ledger_scale.run import LIMITS, broken_limits, timed
+from benchmarks.speed.fleet_view.history import FLEET
+from benchmarks.speed.ledger_scale.life import Life, life_in
+from benchmarks.speed.ledger_scale.run import LIMITS, broken_limits, timed
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.program.engine import LedgerEngine
 from fleetledger.coordinator.program.home_verification import VerifiedHome, verify_home

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.lga_tables.ledger import choices
-from benchmarks.lga_tables.tables import case_of, choice_table, proxy_bytes, seeds_table, table
+from benchmarks.papers.lga_tables.ledger import choices
+from benchmarks.papers.lga_tables.tables import (
+    case_of,
+    choice_table,
+    proxy_bytes,
+    seeds_table,
+    table,
+)
 from fleetledger.coordinator.topics.proxy.entries import OldModelChosen
 from fleetledger.coordinator.topics.proxy.state import OldModel
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened
@@ -153,7 +159,7 @@ def test_cases_of_more_seeds_are_held_to_lga_seed_by_seed() -> None:
 @pytest.mark.torch
 def test_omega_decides_where_a_draw_meets_the_bound() -> None:
     """A class of twice the mean spread, one of a tenth; width 64, so lengths differ by a sixth."""
-    from benchmarks.lga_tables.omega import Drawn, shares
+    from benchmarks.papers.lga_tables.omega import Drawn, shares
 
     wide, tight = Drawn(0.2, 0.4, 64), Drawn(0.2, 0.02, 64)
     assert shares([wide], 0.1) == {"whole": 0.0, "share": 100.0, "printed": 100.0}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.lga_training.bare import BareResNet, Settings, distilled, labelled, train
-from benchmarks.lga_training.run import CLOCKS, summarise
-from benchmarks.lga_training.works import CLASSES, assignment, works
+from benchmarks.speed.lga_training.bare import BareResNet, Settings, distilled, labelled, train
+from benchmarks.speed.lga_training.run import CLOCKS, summarise
+from benchmarks.speed.lga_training.works import CLASSES, assignment, works
 from fleetledger.learning.training.work import Work
 from fleetledger.methods.lga.terms import TEACHER
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.long_run.fleet import HOUR, Fleet
-from benchmarks.long_run.run import live
+from benchmarks.speed.long_run.fleet import HOUR, Fleet
+from benchmarks.speed.long_run.run import live
 from fleetledger.coordinator.core.work import SolveHead
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.models import kept_sums

@@ -8,10 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.one_table.cases import BUDGET, METHODS, SCENARIO, TUNING_SEED
-from benchmarks.one_table.material import LARGEST, LEVELS, Material, feature_pictures, held_out
-from benchmarks.one_table.run import Step, added, steps
-from benchmarks.one_table.tables import tables
+from benchmarks.papers.one_table.cases import BUDGET, METHODS, SCENARIO, TUNING_SEED
+from benchmarks.papers.one_table.material import (
+    LARGEST,
+    LEVELS,
+    Material,
+    feature_pictures,
+    held_out,
+)
+from benchmarks.papers.one_table.run import Step, added, steps
+from benchmarks.papers.one_table.tables import tables
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.scenario.loading import load_scenario

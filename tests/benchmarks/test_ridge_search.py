@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.ridge_search.search import HELD_OUT, RIDGES, search_ridge
+from benchmarks.papers.ridge_search.search import HELD_OUT, RIDGES, search_ridge
 from fleetledger.learning.errors import FeatureError
 from fleetledger.learning.numerics.ridge import solve_ridge
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.rollout_gates.evidence import (
+from benchmarks.papers.rollout_gates.evidence import (
     broken,
     check,
     findings,
@@ -16,8 +16,8 @@ from benchmarks.rollout_gates.evidence import (
     stop_of,
     table,
 )
-from benchmarks.rollout_gates.fleets import Setting, draw_reports, ends_of
-from benchmarks.rollout_gates.settings import BETTER, PROMISES, SETTINGS, SMALL, Promise
+from benchmarks.papers.rollout_gates.fleets import Setting, draw_reports, ends_of
+from benchmarks.papers.rollout_gates.settings import BETTER, PROMISES, SETTINGS, SMALL, Promise
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 
 BY_NAME = {setting.name: setting for setting in SETTINGS}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.rollout_gates.devices import Case, draw
-from benchmarks.rollout_gates.naive import naive
-from benchmarks.rollout_gates.rollout import Ending, Fleet
-from benchmarks.rollout_gates.run import CASES, PLAN, PROMISES, Promise, figures, table
+from benchmarks.papers.rollout_gates.devices import Case, draw
+from benchmarks.papers.rollout_gates.naive import naive
+from benchmarks.papers.rollout_gates.rollout import Ending, Fleet
+from benchmarks.papers.rollout_gates.run import CASES, PLAN, PROMISES, Promise, figures, table
 from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured
 
 DEVICES = 200

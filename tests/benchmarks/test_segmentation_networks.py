@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.segmentation_networks.measuring import inference, step
-from benchmarks.segmentation_networks.run import write_files
+from benchmarks.speed.segmentation_networks.measuring import inference, step
+from benchmarks.speed.segmentation_networks.run import write_files
 
 MEASURED = {"wall_s", "processor_s", "imported_mib", "peak_mib"}
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks.segmentation_training import measuring
-from benchmarks.segmentation_training.lesson import build_work
-from benchmarks.segmentation_training.plans import Plan, plans
+from benchmarks.speed.segmentation_training import measuring
+from benchmarks.speed.segmentation_training.lesson import build_work
+from benchmarks.speed.segmentation_training.plans import Plan, plans
 from fleetledger.learning.networks.segmentation.registry import DENSE_BODIES
 from fleetledger.learning.training.loop import train_alone
 from fleetledger.learning.training.settings import TrainingEngineSettings

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from benchmarks.gpu.entries import difference
-from benchmarks.stacked_training import run
-from benchmarks.stacked_training.layers import Size, step, ways
+from benchmarks.speed.stacked_training import run
+from benchmarks.speed.stacked_training.layers import Size, step, ways
 
 pytestmark = pytest.mark.torch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.kernel_counts.step_paths import step_paths
+from benchmarks.speed.kernel_counts.step_paths import step_paths
 from fleetledger.methods.registry import METHODS
 from tests.learning.training.static_works import FirstStep, assert_same
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.time_to_model.fan_out import FanOut, by_bare_paho, by_blocks
-from benchmarks.time_to_model.run import P95, RATIO, arrivals, spreads
+from benchmarks.speed.time_to_model.fan_out import FanOut, by_bare_paho, by_blocks
+from benchmarks.speed.time_to_model.run import P95, RATIO, arrivals, spreads
 from fleetledger.schemas.offers import DEFAULT_BLOCK_SIZE
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.brokers import MosquittoBroker, find_mosquitto

@@ -16,10 +16,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fleetledger.schemas.console import console_for_people
-from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.exit_codes import ExitCode
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.console import console_for_people
+from fleetledger.runtime.errors import FleetledgerError
+from fleetledger.runtime.exit_codes import ExitCode
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.simulator.run.absent_files import absent_here
 from fleetledger.simulator.scenario.loading import load_scenario
 from fleetledger.simulator.scenario.model import Scenario

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from fleetledger.device_agent.assembly import AgentSurroundings, AssembledAgent, assemble
 from fleetledger.device_agent.core.requests import Request
 from fleetledger.device_agent.core.state import AgentState
-from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.slots import ModelSlots
-from fleetledger.device_agent.status import is_settled
-from fleetledger.device_agent.worker import Answer
+from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.models.slots import ModelSlots
+from fleetledger.device_agent.program.assembly import AgentSurroundings, AssembledAgent, assemble
+from fleetledger.device_agent.program.status import is_settled
+from fleetledger.device_agent.program.worker import Answer
 from fleetledger.schemas.values import BootId, DeviceId
 from fleetledger.simulator.virtual.seeds import seeded_boot
 from fleetledger.simulator.virtual.worker import InlineWorker

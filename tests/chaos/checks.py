@@ -30,11 +30,11 @@ from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reports.rollouts.story import RolloutStory
 from fleetledger.coordinator.topics.models.entries import ModelSolved
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
-from fleetledger.device_agent.keys import KeyRing
-from fleetledger.device_agent.slots import ModelSlots
-from fleetledger.device_agent.store.blobs import BlobFolder
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.device_agent.home.keys import KeyRing
+from fleetledger.device_agent.home.store.blobs import BlobFolder
+from fleetledger.device_agent.models.slots import ModelSlots
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.receipts import ENTRY_OF, Accepted, Receipt
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from tests.chaos.material import FLEET

@@ -20,9 +20,10 @@ from fleetledger.coordinator.topics.models.entries import ImportedFiles
 from fleetledger.coordinator.topics.rollouts.commands import PlanRollout
 from fleetledger.coordinator.topics.rollouts.state import Rollout
 from fleetledger.coordinator.topics.stages.commands import OpenStage
-from fleetledger.device_agent import device_jobs, host
-from fleetledger.device_agent.sources.cache import DigestCache
-from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.device_agent.home.store.store import AgentStore
+from fleetledger.device_agent.models import host
+from fleetledger.device_agent.program import device_jobs
+from fleetledger.device_agent.samples.sources.cache import DigestCache
 from fleetledger.schemas.envelope import decode
 from fleetledger.schemas.receipts import Receipt
 from fleetledger.schemas.topics import FleetTopics

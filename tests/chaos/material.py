@@ -16,8 +16,8 @@ from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.program.tokens import invite
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
-from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.keys import KeyRing
+from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.home.keys import KeyRing
 from fleetledger.device_agent.settings import (
     AgentDataSettings,
     AgentDetectionSettings,

@@ -15,7 +15,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.models.state import ModelVersion
 from fleetledger.device_agent.core.state import AgentRecords
-from fleetledger.device_agent.store.rows import load_records
+from fleetledger.device_agent.home.store.rows import load_records
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 Images = Mapping[Digest, ClassName]

@@ -13,7 +13,7 @@ import pytest
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.models.slots import ModelSlots
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.receipts import Accepted, Receipt
 from fleetledger.schemas.values import DeviceId, Digest

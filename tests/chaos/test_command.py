@@ -7,7 +7,7 @@ import logging
 import pytest
 from typer.testing import CliRunner
 
-from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.runtime.exit_codes import ExitCode
 from tests.chaos.__main__ import app
 
 

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from fleetledger.device_agent.store.blobs import sync_folder, write_durably
+from fleetledger.device_agent.home.store.blobs import sync_folder, write_durably
 from tests.chaos.cutting import CutError, Scissors, cuts
 from tests.chaos.disk import Disk, Drive
 from tests.chaos.volume import Volume, torn

@@ -17,7 +17,7 @@ LEFT_OUT = (
     "coordinator/bundles/",
     "coordinator/cli/bundles.py",
     "coordinator/provisioning/",
-    "device_agent/execution/provider_probe.py",
+    "device_agent/models/execution/provider_probe.py",
 )
 """A broker's own files, which it may lose; a proxy's and the pages', what a person makes before
 there is a fleet, and makes anew, and a temporary folder of the process that tries a provider: no

@@ -8,9 +8,9 @@ from random import Random
 
 from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.coordinator.ledger.store import Ledger
-from fleetledger.device_agent.part_secret import SECRET_BYTES, device_secret
-from fleetledger.device_agent.slots import ModelSlots, Slot
-from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.home.part_secret import SECRET_BYTES, device_secret
+from fleetledger.device_agent.home.store.blobs import BlobFolder
+from fleetledger.device_agent.models.slots import ModelSlots, Slot
 from fleetledger.schemas.values import Digest
 from fleetledger.transport.block_source import BlockSource
 from fleetledger.transport.part_file import PartFile

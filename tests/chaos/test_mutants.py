@@ -12,8 +12,8 @@ from fleetledger.coordinator.ledger import folder_store
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.program import shell
 from fleetledger.coordinator.topics.contributions.rules import Intake
-from fleetledger.device_agent import slots
-from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.device_agent.home.store.store import AgentStore
+from fleetledger.device_agent.models import slots
 from fleetledger.schemas.values import Digest
 from tests.chaos.trials import Trials
 

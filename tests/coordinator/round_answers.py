@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleetledger.methods.network_weights import Arrays, decode_weights, grown
 from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.training.network_weights import Arrays, decode_weights, grown
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import Contribution, PartKey
 from fleetledger.schemas.rounds import RoundAnswer

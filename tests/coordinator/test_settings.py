@@ -17,8 +17,8 @@ from fleetledger.coordinator.settings import (
     write_new,
 )
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
-from fleetledger.schemas.private_file import write_private
-from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.runtime.private_file import write_private
+from fleetledger.runtime.settings_file import SettingsError
 from fleetledger.schemas.values import FleetId
 
 SETTINGS = CoordinatorSettings(

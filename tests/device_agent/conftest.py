@@ -17,7 +17,8 @@ from fleetledger.transport.brokers import MosquittoBroker
 from fleetledger.transport.memory import InMemoryBroker
 from fleetledger.transport.mqtt import MqttConnection
 from fleetledger.transport.mqtt_settings import MqttSettings
-from tests.device_agent import models, scripted
+from tests.device_agent import model_files as models
+from tests.device_agent import scripted
 from tests.device_agent.agent_process import AgentProcess
 from tests.device_agent.scripted import RunningAgent, ScriptedCoordinator, settle
 

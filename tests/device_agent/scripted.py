@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fleetledger.device_agent.assembly import AgentSurroundings, assemble
 from fleetledger.device_agent.core.state import AgentRules
-from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.shell import Agent
+from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.program.assembly import AgentSurroundings, assemble
+from fleetledger.device_agent.program.shell import Agent
 from fleetledger.methods.registry import statistics_coordinator
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import Contribution, HeldPart
@@ -24,7 +24,8 @@ from fleetledger.schemas.values import BootId, DeviceId, FleetId
 from fleetledger.transport.interface import Connection, IncomingMessage, OutgoingMessage
 from fleetledger.transport.memory import InMemoryBroker
 from fleetledger.transport.transfer import BlockExchange
-from tests.device_agent import making, models
+from tests.device_agent import making
+from tests.device_agent import model_files as models
 
 FLEET, DEVICE = FleetId("workshop"), DeviceId("bench-3")
 TOPICS = FleetTopics(FLEET)

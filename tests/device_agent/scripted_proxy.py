@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.envelope import PROXY, Envelope, Sender, decode, encode
-from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.proxy import PrototypeGradients
 from fleetledger.schemas.receipts import Receipt
 from fleetledger.schemas.topics import ROOT, FleetTopics

@@ -13,19 +13,19 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from fleetledger.device_agent.assembly import AgentSurroundings, assemble
-from fleetledger.device_agent.cli import app
+from fleetledger.device_agent.cli.commands import app
 from fleetledger.device_agent.errors import StoreError
-from fleetledger.device_agent.shell import Agent
-from fleetledger.device_agent.status import read_status, write_status
-from fleetledger.device_agent.store import store as store_module
-from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.device_agent.home.store import store as store_module
+from fleetledger.device_agent.home.store.store import AgentStore
+from fleetledger.device_agent.program.assembly import AgentSurroundings, assemble
+from fleetledger.device_agent.program.shell import Agent
+from fleetledger.device_agent.program.status import read_status, write_status
+from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.schemas.contributions import Contribution
-from fleetledger.schemas.exit_codes import ExitCode
 from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.reports import Problem
 from fleetledger.transport.memory import InMemoryBroker
-from tests.device_agent import models
+from tests.device_agent import model_files as models
 from tests.device_agent.agent_process import PATIENCE, AgentProcess
 from tests.device_agent.scripted import (
     DEVICE,

@@ -6,10 +6,10 @@ import pytest
 from pydantic import ValidationError
 
 from fleetledger.device_agent.errors import HomeError
-from fleetledger.device_agent.home import AgentHome, NewHome, lock_home, write_home
-from fleetledger.device_agent.program import mqtt_connect
+from fleetledger.device_agent.home.home import AgentHome, NewHome, lock_home, write_home
+from fleetledger.device_agent.program.main import mqtt_connect
 from fleetledger.device_agent.settings import AgentBrokerSettings, AgentDataSettings, AgentSettings
-from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.runtime.settings_file import SettingsError
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.transport.mqtt_settings import settings_by_role
 

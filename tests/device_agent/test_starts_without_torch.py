@@ -49,7 +49,7 @@ except ModuleNotFoundError:
 
 def test_a_running_agent_holds_no_command_line_and_no_runtime() -> None:
     code = """
-import fleetledger.device_agent.program
+import fleetledger.device_agent.program.main
 print(sorted({"typer", "rich", "onnxruntime"} & set(sys.modules)))
 """
     assert run(code) == "[]\n"
@@ -100,7 +100,7 @@ print(json.dumps([given.samples, found.gram.values.tolist(), found.correlation.v
 
 def test_importing_the_agent_loads_neither_numpys_heavy_friends_nor_a_command_line() -> None:
     code = """
-import fleetledger.device_agent.program
+import fleetledger.device_agent.program.main
 print(sorted({"typer", "rich", "onnxruntime", "safetensors"} & set(sys.modules)))
 """
     assert run(code) == "[]\n"

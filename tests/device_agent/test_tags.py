@@ -8,10 +8,10 @@ import pytest
 
 from fleetledger.device_agent.core.presence import make_birth
 from fleetledger.device_agent.core.state import AgentRules, AgentState, DeviceIdentity
-from fleetledger.device_agent.home import AgentHome, NewHome, write_home
+from fleetledger.device_agent.home.home import AgentHome, NewHome, write_home
+from fleetledger.runtime.settings_file import SettingsError
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.presence import Birth
-from fleetledger.schemas.settings_file import SettingsError
 from fleetledger.schemas.values import BootId, DeviceId, FleetId
 from tests.device_agent import making
 

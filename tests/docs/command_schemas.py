@@ -20,14 +20,14 @@ from fleetledger.coordinator.reports.rollouts.report import (
 )
 from fleetledger.coordinator.topics.models.queries import ModelReport
 from fleetledger.coordinator.topics.rollouts.verdict_check import RolloutVerifyReport
-from fleetledger.device_agent.doctor import DoctorReport
-from fleetledger.device_agent.inference.predictions import PredictReport
-from fleetledger.device_agent.status import Status
-from fleetledger.schemas.command_output import ActionReport
-from fleetledger.schemas.command_report import Report, VersionReport
-from fleetledger.schemas.field_docs import describe_fields
+from fleetledger.device_agent.cli.doctor import DoctorReport
+from fleetledger.device_agent.models.inference.predictions import PredictReport
+from fleetledger.device_agent.program.status import Status
+from fleetledger.runtime.command_output import ActionReport
+from fleetledger.runtime.command_report import Report, VersionReport
+from fleetledger.runtime.field_docs import describe_fields
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.generate import DIALECT
-from fleetledger.schemas.message import Strict
 from fleetledger.simulator.scenario.scenario_list import ScenariosReport, StudiesReport
 
 FOLDER = Path(__file__).parents[2] / "docs" / "json"

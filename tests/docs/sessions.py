@@ -27,7 +27,7 @@ FORKING = multiprocessing.get_context("forkserver")
 PRELOADED = (
     "fleetledger.coordinator.cli.coordinator",
     "fleetledger.coordinator.cli.models",
-    "fleetledger.device_agent.cli",
+    "fleetledger.device_agent.cli.commands",
 )
 """What takes most of a second to import, and nearly every command of a page needs."""
 

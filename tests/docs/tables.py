@@ -23,8 +23,8 @@ from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
 from fleetledger.coordinator.settings import CoordinatorSettings
 from fleetledger.coordinator.topics.rollouts.gates import GATES
 from fleetledger.device_agent.settings import AgentSettings
-from fleetledger.schemas.field_docs import describe_fields
-from fleetledger.schemas.setting_faults import model_in
+from fleetledger.runtime.field_docs import describe_fields
+from fleetledger.runtime.setting_faults import model_in
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.scenario_list import shipped_rows
 from fleetledger.simulator.scenario.studies import study_names

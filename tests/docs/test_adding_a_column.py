@@ -14,7 +14,7 @@ import sys
 from fleetledger.coordinator.reports.answers import (
     CoordinatorRun, FleetDevice, FleetNow, LedgerNow, ModelsNow
 )
-from fleetledger.schemas.command_output import show
+from fleetledger.runtime.command_output import show
 
 known = {"state": "online", "admitted_index": 0, "contributions": 0, "samples": 0}
 show(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.runtime.exit_codes import ExitCode
 from tests.rooms import ROOMS
 from tests.test_architecture import ROOT
 

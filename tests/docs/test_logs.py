@@ -8,9 +8,9 @@ from pathlib import Path
 
 from fleetledger.coordinator.core.state import KINDS
 from fleetledger.coordinator.program.journal import COORDINATOR_EVENTS
-from fleetledger.device_agent.journal import DEVICE_EVENTS
-from fleetledger.schemas.log_lines import FIELDS
-from fleetledger.schemas.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
+from fleetledger.device_agent.program.journal import DEVICE_EVENTS
+from fleetledger.runtime.log_lines import FIELDS
+from fleetledger.runtime.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
 from fleetledger.transport.connection_log import BROKER_EVENTS
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger import command_line
-from fleetledger.schemas.shown_commands import ELSEWHERE, OF_OPERATORS, ON_DEVICES, command_at
+from fleetledger.runtime.shown_commands import ELSEWHERE, OF_OPERATORS, ON_DEVICES, command_at
 from tests.docs.shown_commands import ShownCommand, fault_of, in_docs, in_program
 from tests.test_docs import commands, markdown_files
 

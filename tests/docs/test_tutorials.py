@@ -15,7 +15,7 @@ from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reports.answers import FleetDevice
 from fleetledger.coordinator.reports.fleet import FleetNow, fleet_now
 from fleetledger.coordinator.topics.models.entries import ModelImported
-from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.transport.access import fresh_client_id
 from fleetledger.transport.brokers.authority import names_of
 from fleetledger.transport.errors import NotAuthorisedError

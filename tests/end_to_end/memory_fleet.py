@@ -14,12 +14,12 @@ from PIL import Image
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.rules import Rules as CoordinatorRules
 from fleetledger.coordinator.core.state import read_entry
-from fleetledger.device_agent.assembly import AgentSurroundings, assemble
 from fleetledger.device_agent.core.state import AgentRules
-from fleetledger.device_agent.home import AgentHome, NewHome, write_home
-from fleetledger.device_agent.shell import Agent
-from fleetledger.device_agent.status import Status, read_status
-from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.home.home import AgentHome, NewHome, write_home
+from fleetledger.device_agent.home.store.blobs import BlobFolder
+from fleetledger.device_agent.program.assembly import AgentSurroundings, assemble
+from fleetledger.device_agent.program.shell import Agent
+from fleetledger.device_agent.program.status import Status, read_status
 from fleetledger.schemas.values import BootId, DeviceId, Digest
 from fleetledger.transport.interface import Connection, OutgoingMessage
 from fleetledger.transport.memory import InMemoryBroker

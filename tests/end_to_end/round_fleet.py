@@ -14,9 +14,9 @@ from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
 from fleetledger.device_agent.core.requests import Train
+from fleetledger.device_agent.models.training import TrainingDone, train
 from fleetledger.device_agent.settings import AgentTrainingSettings
-from fleetledger.device_agent.training import TrainingDone, train
-from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.methods.training.exchange import FitInstruction, LocalData
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.memory import InMemoryBroker
 from tests.end_to_end.memory_fleet import MemoryDevice, MemoryFleet, put_pictures
@@ -32,7 +32,7 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._held: dict[tuple[str, int], Event] = {}
         self._waiting: set[tuple[str, int]] = set()
-        monkeypatch.setattr("fleetledger.device_agent.device_jobs.train", self._train)
+        monkeypatch.setattr("fleetledger.device_agent.program.device_jobs.train", self._train)
 
     def hold(self, device: str, number: int) -> None:
         self._held[device, number] = Event()

@@ -15,7 +15,7 @@ from fleetledger.coordinator.bundles.bundle_maker import BundleOrder, make_bundl
 from fleetledger.coordinator.bundles.debian import make_debian
 from fleetledger.coordinator.bundles.targets import TargetName
 from fleetledger.coordinator.errors import BundleError
-from fleetledger.schemas.bundle_installer import UNUSED, read_keys
+from fleetledger.runtime.bundle_installer import UNUSED, read_keys
 from fleetledger.schemas.keys import VerifyKey
 from tests.coordinator.bundles.clean_root import SYSTEM_PYTHON, installed_in_a_clean_root
 from tests.coordinator.bundles.small_wheels import release_key, without_a_network
@@ -83,8 +83,8 @@ def test_an_agent_runs_from_the_bundle(made: tuple[Path, VerifyKey], tmp_path: P
             process.terminate()
             process.wait(PATIENCE)
     assert (home / "status.json").exists()
-    pages = "from fleetledger.device_agent.http import listening\n"
-    pages += "from fleetledger.device_agent.label_page import serving"
+    pages = "from fleetledger.device_agent.apps.http import listening\n"
+    pages += "from fleetledger.device_agent.apps.label_page import serving"
     runs(str(into / "bin" / "python"), "-c", pages)
     assert megabytes(into) < 205
     packages = into / "lib" / f"python{python_of(into)}" / "site-packages"

@@ -13,7 +13,7 @@ from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.contributions.entries import ContributionWithdrawn
 from fleetledger.coordinator.topics.devices.entries import DeviceDoubled
 from fleetledger.export.scaling_backbone import scaling_backbone
-from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.simulator.engines.mqtt.processes import Children
 from fleetledger.transport.brokers import MosquittoBroker

@@ -25,7 +25,7 @@ from fleetledger.coordinator.topics.devices.entries import DeviceBorn
 from fleetledger.coordinator.topics.keys.entries import DeviceEnrolled
 from fleetledger.coordinator.topics.models.entries import DeviceModelStatus, ModelSolved
 from fleetledger.coordinator.topics.stages.commands import OpenStage
-from fleetledger.device_agent.enrolment import enrol
+from fleetledger.device_agent.cli.enrolment import enrol
 from fleetledger.device_agent.settings import AgentDataSettings, AgentSettings, ModelSettings
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.schemas.contributions import Nothing

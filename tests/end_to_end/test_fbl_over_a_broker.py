@@ -16,7 +16,7 @@ from PIL import Image
 
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened
-from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, MASKS
+from fleetledger.device_agent.samples.sources.scenes import CLASSES, IMAGES, MASKS
 from fleetledger.schemas.models import BACKGROUND
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.segmentation.digit_scenes import (

@@ -16,7 +16,7 @@ from fleetledger.coordinator.topics.contributions.entries import ContributionWit
 from fleetledger.coordinator.topics.devices.entries import DeviceRetired
 from fleetledger.coordinator.topics.stages.entries import StageClosed
 from fleetledger.export.scaling_backbone import scaling_backbone
-from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.simulator.engines.mqtt.processes import Children
 from fleetledger.transport.brokers import MosquittoBroker

@@ -18,8 +18,8 @@ from fleetledger.coordinator.topics.devices.entries import DeviceBorn
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
 from fleetledger.coordinator.topics.proxy.entries import OldModelChosen
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.envelope import PROXY
-from fleetledger.schemas.pip_command import pip_install
 from fleetledger.simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
 from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.process_fleet import bring, put_digits

@@ -27,13 +27,13 @@ from fleetledger.coordinator.topics.models.commands import PushModel
 from fleetledger.coordinator.topics.models.entries import ModelExported, ModelSolved
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.coordinator.topics.stages.entries import StageClosed
-from fleetledger.device_agent.inference.installed_model import (
+from fleetledger.device_agent.models.inference.installed_model import (
     Frozen,
     InferenceSession,
     InstalledModel,
     SessionSettings,
 )
-from fleetledger.device_agent.self_test import self_test
+from fleetledger.device_agent.models.self_test import self_test
 from fleetledger.learning.numerics.weights import WeightGrid
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.models import DesiredModel, Manifest

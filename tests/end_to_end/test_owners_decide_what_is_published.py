@@ -16,8 +16,8 @@ from fleetledger.coordinator.topics.contributions.entries import (
 )
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
 from fleetledger.coordinator.topics.stages.entries import StageClosed
-from fleetledger.device_agent.assembly import rules_of
-from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.program.assembly import rules_of
 from fleetledger.device_agent.settings import PolicySettings
 from fleetledger.transport.memory import InMemoryBroker
 from tests.end_to_end.memory_fleet import RULES, MemoryDevice, MemoryFleet, put_pictures

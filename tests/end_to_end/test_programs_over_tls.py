@@ -13,9 +13,9 @@ from fleetledger.coordinator.program.broker import mqtt_settings
 from fleetledger.coordinator.proxy import settings as proxy_settings
 from fleetledger.coordinator.proxy.program import mqtt_connect as proxy_connect
 from fleetledger.coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings
-from fleetledger.device_agent.doctor import examine
-from fleetledger.device_agent.home import AgentHome, NewHome, write_home
-from fleetledger.device_agent.program import mqtt_connect as agent_connect
+from fleetledger.device_agent.cli.doctor import examine
+from fleetledger.device_agent.home.home import AgentHome, NewHome, write_home
+from fleetledger.device_agent.program.main import mqtt_connect as agent_connect
 from fleetledger.schemas.envelope import COORDINATOR, PROXY
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.transport.brokers import MosquittoBroker

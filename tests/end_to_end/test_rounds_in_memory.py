@@ -254,7 +254,7 @@ def without_torch(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     def found(name: str) -> object:
         return None if (name, current_thread().name) == ("torch", device) else find_spec(name)
 
-    monkeypatch.setattr("fleetledger.device_agent.capabilities.find_spec", found)
+    monkeypatch.setattr("fleetledger.device_agent.program.capabilities.find_spec", found)
 
 
 @pytest.mark.nightly

@@ -13,9 +13,9 @@ from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
 from fleetledger.coordinator.topics.stages.entries import StageClosed
-from fleetledger.device_agent.status import read_status
+from fleetledger.device_agent.program.status import read_status
 from fleetledger.export.scaling_backbone import scaling_backbone
-from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.simulator.engines.mqtt.processes import Children
 from fleetledger.transport.brokers import MosquittoBroker

@@ -18,11 +18,14 @@ import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from fleetledger.device_agent.core.inputs import ModelInstalled
-from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference.installed_model import InstalledModel, SessionSettings
-from fleetledger.device_agent.installer import Installer
-from fleetledger.device_agent.slots import ModelSlots
-from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.home.store.blobs import BlobFolder
+from fleetledger.device_agent.models.host import ModelHost
+from fleetledger.device_agent.models.inference.installed_model import (
+    InstalledModel,
+    SessionSettings,
+)
+from fleetledger.device_agent.models.installer import Installer
+from fleetledger.device_agent.models.slots import ModelSlots
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.noise import noise_inputs
 from fleetledger.export.own_model import OwnModelRequest, own_model
@@ -30,8 +33,8 @@ from fleetledger.learning.numerics.entropy import softmax
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.text import TextPreprocessing
 from fleetledger.schemas.values import ClassName
-from tests.device_agent import models
-from tests.device_agent.test_own_models_run import described
+from tests.device_agent import model_files as models
+from tests.device_agent.models.test_own_models_run import described
 from tests.export.networks import value
 from tests.export.own_networks import PICTURES
 

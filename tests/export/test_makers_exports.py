@@ -18,9 +18,9 @@ import onnxruntime
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
-from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference.installed_model import SessionSettings
-from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.home.store.blobs import BlobFolder
+from fleetledger.device_agent.models.host import ModelHost
+from fleetledger.device_agent.models.inference.installed_model import SessionSettings
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.model_file import read_model_file
 from fleetledger.export.noise import noise_inputs
@@ -29,8 +29,8 @@ from fleetledger.learning.numerics.detection import DetectionRules, ScoringHead,
 from fleetledger.learning.numerics.entropy import relative_entropy, softmax
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName
-from tests.device_agent import models
-from tests.device_agent.test_own_models_run import described
+from tests.device_agent import model_files as models
+from tests.device_agent.models.test_own_models_run import described
 from tests.export import makers
 from tests.export.makers import CLASSES, MAKERS
 from tests.export.own_networks import PICTURES

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fleetledger.export.preprocessing_file import load_preprocessing
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas import models
-from fleetledger.schemas.message import Strict
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.pip_command import pip_install
 
 CODE = """
 import sys

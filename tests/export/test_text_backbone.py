@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from fleetledger.device_agent.inference.installed_model import (
+from fleetledger.device_agent.models.inference.installed_model import (
     Frozen,
     InferenceSession,
     InstalledModel,
     SessionSettings,
 )
-from fleetledger.device_agent.self_test import self_test
+from fleetledger.device_agent.models.self_test import self_test
 from fleetledger.export.backbone import import_backbone
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.frozen import build_frozen

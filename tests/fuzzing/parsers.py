@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from fleetledger.methods.client_updates import UpdateFrame
 from fleetledger.methods.errors import ContributionError
-from fleetledger.methods.update_forms import Upload
+from fleetledger.methods.training.client_updates import UpdateFrame
+from fleetledger.methods.training.update_forms import Upload
+from fleetledger.runtime.errors import FleetledgerError, SchemaError
 from fleetledger.schemas.bitpacking import PackedIntegers
 from fleetledger.schemas.block_frames import read_block
 from fleetledger.schemas.catalogue import CATALOGUE
 from fleetledger.schemas.envelope import compressed, decode, encode
-from fleetledger.schemas.errors import FleetledgerError, SchemaError
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
 from fleetledger.schemas.models import Manifest, Parity

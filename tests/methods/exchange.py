@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetledger.methods.client_updates import UpdateFrame
-from fleetledger.methods.training import CountedUpdate, RoundConfig, RoundOutcome
+from fleetledger.methods.training.client_updates import UpdateFrame
+from fleetledger.methods.training.exchange import CountedUpdate, RoundConfig, RoundOutcome
 from fleetledger.schemas.values import ClassName
 from tests.methods.making import Arrays, config_of, given, shaken
 

@@ -9,7 +9,13 @@ from fleetledger.learning.networks.pictures import Pictures
 from fleetledger.learning.training.loop import train_alone
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.work import Trained
-from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
+from fleetledger.methods.training.exchange import (
+    ClientUpdate,
+    FitInstruction,
+    FitJob,
+    LocalData,
+    Observed,
+)
 
 
 @dataclass(frozen=True)

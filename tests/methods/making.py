@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fleetledger.methods.training import CountedUpdate, FitInstruction, LocalData, RoundConfig
+from fleetledger.methods.training.exchange import (
+    CountedUpdate,
+    FitInstruction,
+    LocalData,
+    RoundConfig,
+)
 from fleetledger.schemas.rounds import RoundOrder
 from fleetledger.schemas.tensors import encode_tensors
 from fleetledger.schemas.values import ClassName

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleetledger.methods.part import PartContext
 from fleetledger.methods.registry import statistics_coordinator, statistics_device
+from fleetledger.methods.statistics.part import PartContext
 from tests.learning.numerics.extreme_samples import RANGES, extreme_samples
 
 WIDTH = 60

@@ -45,7 +45,7 @@ def capabilities(*features: str) -> Capabilities:
 
 
 def test_every_folder_is_a_method_and_every_method_a_folder():
-    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    folders = {path.parent.name for path in ROOT.glob("*/messages.py")}
     assert folders == set(METHODS)
 
 

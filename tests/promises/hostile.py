@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, cycle, product
 
-from benchmarks.transport_rate.raw import Peer, bare_client
+from benchmarks.speed.transport_rate.raw import Peer, bare_client
 from fleetledger.schemas.envelope import MAX_HEADER_BYTES, MAX_HEADER_VALUES, Envelope, Sender
 from fleetledger.schemas.keys import SignatureText, SigningKey
 from fleetledger.schemas.seals import DOMAIN, read_seal

@@ -28,7 +28,7 @@ from fleetledger.coordinator.topics.contributions.state import CountedPart, Coun
 from fleetledger.learning.numerics.counter_generator import integer_map
 from fleetledger.learning.numerics.integer_features import project_integer, quantise_features
 from fleetledger.methods.registry import statistics_coordinator, statistics_device
-from fleetledger.methods.statistics import ExactAggregate
+from fleetledger.methods.statistics.sides import ExactAggregate
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import psutil
 from paho.mqtt.client import Client, MQTTMessage
 
-from benchmarks.contribution_rate.load import (
+from benchmarks.speed.contribution_rate.load import (
     FLEET,
     Plan,
     enrol,
@@ -35,8 +35,8 @@ from benchmarks.contribution_rate.load import (
     sealed_again,
     signed,
 )
-from benchmarks.contribution_rate.serving import serving
-from benchmarks.transport_rate.raw import Peer, bare_client
+from benchmarks.speed.contribution_rate.serving import serving
+from benchmarks.speed.transport_rate.raw import Peer, bare_client
 from fleetledger.coordinator.core.rules import IntakeRules
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.file import read_live

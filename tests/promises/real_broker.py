@@ -24,7 +24,7 @@ from random import Random
 
 import psutil
 
-from benchmarks.contribution_rate.load import Plan, enrol, make_home, make_keys, make_messages
+from benchmarks.speed.contribution_rate.load import Plan, enrol, make_home, make_keys, make_messages
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
@@ -32,9 +32,9 @@ from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.settings import FILE_NAME
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.runtime.private_file import write_private
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.envelope import decode
-from fleetledger.schemas.private_file import write_private
 from fleetledger.schemas.values import DeviceId
 from tests.promises.brokers import DefaultMosquitto
 from tests.promises.sender import open_outbox

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.envelope import Sender
-from fleetledger.schemas.message import Strict
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId, FleetId

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from benchmarks.contribution_rate.load import FLEET, sealed_again
+from benchmarks.speed.contribution_rate.load import FLEET, sealed_again
 from fleetledger.schemas.enrolment import device_key_name
 from fleetledger.schemas.envelope import Envelope, Sender, decode
 from fleetledger.schemas.keys import SigningKey

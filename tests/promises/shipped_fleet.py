@@ -17,10 +17,10 @@ from fleetledger.coordinator.settings import (
     write_new,
 )
 from fleetledger.coordinator.topics.stages.commands import OpenStage
-from fleetledger.device_agent.enrolment import enrol
-from fleetledger.device_agent.home import ROOT_FILE
+from fleetledger.device_agent.cli.enrolment import enrol
+from fleetledger.device_agent.home.home import ROOT_FILE
+from fleetledger.device_agent.program.status import read_status
 from fleetledger.device_agent.settings import AgentDataSettings, AgentSettings
-from fleetledger.device_agent.status import read_status
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName, DeviceId, FleetId

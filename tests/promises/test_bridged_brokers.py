@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from benchmarks.contribution_rate.load import Plan
+from benchmarks.speed.contribution_rate.load import Plan
 from fleetledger.schemas.envelope import COORDINATOR, Sender
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId, FleetId

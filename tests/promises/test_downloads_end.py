@@ -17,7 +17,8 @@ from fleetledger.transport.block_source import BlockSource
 from fleetledger.transport.brokers import Broker, EmbeddedBroker, find_mosquitto
 from fleetledger.transport.faults import Faults
 from fleetledger.transport.memory import InMemoryBroker
-from tests.device_agent import making, models
+from tests.device_agent import making
+from tests.device_agent import model_files as models
 from tests.device_agent.scripted import (
     FAST,
     RunningAgent,

@@ -22,31 +22,31 @@ from random import Random
 import numpy as np
 import pytest
 
-from fleetledger.device_agent import host as host_module
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.errors import ModelError
-from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference.installed_model import SessionSettings
-from fleetledger.device_agent.inference.leases import CURRENT
-from fleetledger.device_agent.inference.published import (
+from fleetledger.device_agent.home.store.blobs import BlobFolder, file_digest
+from fleetledger.device_agent.models import host as host_module
+from fleetledger.device_agent.models.host import ModelHost
+from fleetledger.device_agent.models.inference.installed_model import SessionSettings
+from fleetledger.device_agent.models.inference.leases import CURRENT
+from fleetledger.device_agent.models.inference.published import (
     FROZEN,
     HEAD,
     PublishedModels,
     read_published,
 )
-from fleetledger.device_agent.installer import Guards, Installer
-from fleetledger.device_agent.model_rules import onnx_file
-from fleetledger.device_agent.probation import Probation
-from fleetledger.device_agent.self_test import self_test
-from fleetledger.device_agent.slots import ModelSlots
-from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
+from fleetledger.device_agent.models.installer import Guards, Installer
+from fleetledger.device_agent.models.model_rules import onnx_file
+from fleetledger.device_agent.models.probation import Probation
+from fleetledger.device_agent.models.self_test import self_test
+from fleetledger.device_agent.models.slots import ModelSlots
 from fleetledger.learning.onnx_files.file_rules import OnnxFile, read_onnx
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.transport.part_file import PartFile
 from tests.chaos.cutting import CutError
 from tests.chaos.disk import Disk, Drive
 from tests.chaos.volume import Volume
-from tests.device_agent import models
+from tests.device_agent import model_files as models
 from tests.device_agent.making import GREY_8
 
 OLD, NEW = models.exported(1), models.exported(2, flipped=True)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.assignments import Assignment
-from fleetledger.schemas.errors import SchemaError
 from tests.schemas.examples import EXAMPLES
 
 GOOD = next(body for body in EXAMPLES if isinstance(body, Assignment)).model_dump(mode="json")

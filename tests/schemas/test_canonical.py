@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.canonical import MAX_DEPTH, canonical_json, parse_json
-from fleetledger.schemas.errors import SchemaError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.enrolment import (
     Enrolment,
@@ -19,7 +20,7 @@ from fleetledger.schemas.enrolment import (
     device_key_name,
     enrolment_mac,
 )
-from fleetledger.schemas.errors import SchemaError, SignatureError
+from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.keys import KeyName, SigningKey
 from fleetledger.schemas.token import Token
 from fleetledger.schemas.values import DeviceId, Digest, FleetId

@@ -10,6 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas import envelope as frame
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.contributions import Nothing, Withdrawal
@@ -22,7 +23,7 @@ from fleetledger.schemas.envelope import (
     decode_again,
     encode,
 )
-from fleetledger.schemas.errors import EnvelopeError, SchemaError
+from fleetledger.schemas.errors import EnvelopeError
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
 from tests.schemas.examples import EXAMPLES, KEY, sender

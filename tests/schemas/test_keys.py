@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fleetledger.schemas.errors import InvalidValueError, SignatureError
+from fleetledger.runtime.errors import InvalidValueError
+from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
 
 # RFC 8032, section 7.1, test 3: private key, public key, message, signature.

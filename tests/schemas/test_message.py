@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fleetledger.schemas.errors import SchemaError
-from fleetledger.schemas.message import Message, Strict, explain
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.message import Message, explain
 from fleetledger.schemas.presence import Heartbeat, PresenceMessage
 from tests.schemas.examples import EXAMPLES
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.models import DesiredModel, Manifest, ModelStatus, Parity, Preprocessing
 from fleetledger.schemas.offers import Offer

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.envelope import MAX_HEADER_BYTES, encode
-from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.presence import MAX_HELD_PARTS, Birth, Death, Welcome
 from tests.schemas.examples import BOOT, DIGEST, EXAMPLES, sender
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.schemas.private_file import OWNER_AND_GROUP, keep_private, make_home
+from fleetledger.runtime.private_file import OWNER_AND_GROUP, keep_private, make_home
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.receipts import Accepted, Later, Receipt, Refused
 
 KEY = {"stage": 1, "part": 0}

@@ -6,7 +6,8 @@ import base64
 
 import pytest
 
-from fleetledger.schemas.errors import ReleaseError, SchemaError, SignatureError
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.schemas.errors import ReleaseError, SignatureError
 from fleetledger.schemas.releases import SignedRelease, check_release
 from fleetledger.schemas.signatures import KeySignature
 from fleetledger.schemas.values import DeviceId

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.reports import Evaluation, Problem, WaitingClasses
 from tests.schemas.examples import EXAMPLES
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.envelope import MAX_HEADER_BYTES
-from fleetledger.schemas.errors import ReleaseError, SchemaError, SignatureError
+from fleetledger.schemas.errors import ReleaseError, SignatureError
 from fleetledger.schemas.keys import KeyName, SigningKey, VerifyKey
 from fleetledger.schemas.roots import MAX_KEYS, MAX_ROOT_BYTES, MAX_ROOTS, SignedRoot, follow
 from fleetledger.schemas.signatures import KeySignature

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetledger.runtime.errors import InvalidValueError, SchemaError
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.contributions import Nothing
 from fleetledger.schemas.envelope import Envelope, Sender, decode, encode
-from fleetledger.schemas.errors import EnvelopeError, InvalidValueError, SchemaError, SignatureError
+from fleetledger.schemas.errors import EnvelopeError, SignatureError
 from fleetledger.schemas.keys import KeyHash, KeyName, SigningKey, VerifyKey
 from fleetledger.schemas.presence import Heartbeat
 from fleetledger.schemas.protocol_pages import example

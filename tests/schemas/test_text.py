@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.models import AnyPreprocessing, Manifest, Preprocessing, of_pictures
 from fleetledger.schemas.text import TextPreprocessing

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.runtime.errors import InvalidValueError
 from fleetledger.schemas.topics import DOWN_LEAVES, UP_LEAVES, DeviceTopic, FleetTopics, Topic
 from fleetledger.schemas.values import DeviceId, FleetId
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.runtime.errors import InvalidValueError
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.values import (
     BootId,

@@ -20,7 +20,7 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.device_agent.keys import KeyRing
+from fleetledger.device_agent.home.keys import KeyRing
 from fleetledger.simulator.cli import BrokerOption, FormOption, _of_demo
 from fleetledger.simulator.datasets.digits import split_digits
 from fleetledger.simulator.engines.mqtt.settings import FLEET

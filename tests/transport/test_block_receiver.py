@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.offers import MIN_BLOCK_SIZE, BlockData, BlockRequest, Offer
 from fleetledger.schemas.values import Digest
 from fleetledger.transport.block_receiver import BlockReceiver, FailedFetch, FetchedFile

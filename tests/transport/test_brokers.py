@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.runtime.errors import InvalidValueError
 from fleetledger.transport import brokers
 from fleetledger.transport.brokers import (
     Broker,

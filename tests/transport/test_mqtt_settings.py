@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.runtime.errors import InvalidValueError
 from fleetledger.transport.mqtt_settings import read_host
 
 

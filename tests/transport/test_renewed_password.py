@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.schemas.private_file import write_private
+from fleetledger.runtime.private_file import write_private
 from fleetledger.transport.brokers.mosquitto import MosquittoBroker
 from fleetledger.transport.errors import NotAuthorisedError, PasswordFileError
 from fleetledger.transport.interface import Connected, ConnectionProblem, Disconnected

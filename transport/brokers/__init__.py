@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.transport.brokers.child import ChildBroker as Broker
 from fleetledger.transport.brokers.embedded import EmbeddedBroker
 from fleetledger.transport.brokers.mosquitto import MosquittoBroker, find_mosquitto

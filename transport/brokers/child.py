@@ -16,9 +16,9 @@ from typing import ClassVar
 
 from typing_extensions import Self
 
+from fleetledger.runtime.errors import InvalidValueError
+from fleetledger.runtime.private_file import write_private
 from fleetledger.schemas.envelope import COORDINATOR
-from fleetledger.schemas.errors import InvalidValueError
-from fleetledger.schemas.private_file import write_private
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.brokers.lifeline import end_with_parent, interrupted_later
 from fleetledger.transport.brokers.readiness import accepts

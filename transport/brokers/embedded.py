@@ -14,8 +14,8 @@ import os
 import sys
 from pathlib import Path
 
-from fleetledger.schemas.pip_command import pip_install
-from fleetledger.schemas.private_file import write_private
+from fleetledger.runtime.pip_command import pip_install
+from fleetledger.runtime.private_file import write_private
 from fleetledger.transport.brokers.child import ChildBroker
 from fleetledger.transport.errors import BrokerStartError
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.envelope import COORDINATOR
-from fleetledger.schemas.message import Strict
 from fleetledger.transport.access import client_id_belongs_to
 
 MOST_HELD = 8

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
-from fleetledger.schemas.private_file import write_private
+from fleetledger.runtime.private_file import write_private
 from fleetledger.transport.access import mosquitto_access_file
 from fleetledger.transport.brokers.child import ChildBroker
 from fleetledger.transport.brokers.mosquitto_configuration import LIMITS, LOG, persistence

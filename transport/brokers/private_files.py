@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.private_file import write_private
-from fleetledger.schemas.user_text import decode_text, lines_of
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.private_file import write_private
+from fleetledger.runtime.user_text import decode_text, lines_of
 from fleetledger.transport.errors import BrokerFilesError
 
 SECRET_BYTES = 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 
 TITLES = {
     403: "You may not do this.",

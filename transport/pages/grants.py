@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import Digest
 from fleetledger.transport.errors import GrantsFileError
 from fleetledger.transport.pages.people import Person, Role

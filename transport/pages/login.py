@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fleetledger.schemas.log_lines import about
+from fleetledger.runtime.log_lines import about
 from fleetledger.transport.pages.answers import wants_json
 from fleetledger.transport.pages.doors import IDLE_SECONDS, Doors
 

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from fleetledger.schemas.times import clock_time
+from fleetledger.runtime.times import clock_time
 from fleetledger.transport.pages import words
 
 SHARED = "fleetledger.transport.pages"

@@ -11,7 +11,7 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
-from fleetledger.schemas.service_manager import ServiceManager
+from fleetledger.runtime.service_manager import ServiceManager
 from fleetledger.transport.errors import ListenError
 from fleetledger.transport.pages.connections import BoundedProtocol
 from fleetledger.transport.pages.doors import Doors

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 from markupsafe import Markup
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 
 _SECOND_NS = 1_000_000_000
 _DATED_NS = 28 * 86_400 * _SECOND_NS

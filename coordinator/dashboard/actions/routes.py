@@ -25,10 +25,11 @@ from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.live.file import read_presence
 from fleetledger.coordinator.program.command_client import carried_out
 from fleetledger.coordinator.program.operator import actor_of
-from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.log_lines import about
-from fleetledger.schemas.message import Strict, explain
-from fleetledger.schemas.shown_commands import command_at, commands_at
+from fleetledger.runtime.errors import FleetledgerError
+from fleetledger.runtime.log_lines import about
+from fleetledger.runtime.shown_commands import command_at, commands_at
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.message import explain
 from fleetledger.transport.pages.answers import wants_json
 from fleetledger.transport.pages.people import Person
 

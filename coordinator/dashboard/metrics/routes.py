@@ -24,8 +24,8 @@ from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.live.file import read_live
 from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot, serves
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
 
 
 class ReadyCheck(Strict):

@@ -22,9 +22,9 @@ from fleetledger.coordinator.reports.history import sentence_of
 from fleetledger.coordinator.reports.presence import PresenceDay, PresenceSpan
 from fleetledger.coordinator.reports.rollouts.lookup import rollout_of
 from fleetledger.coordinator.topics.devices import views as device_views
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.times import iso_time
 from fleetledger.schemas.presence import Capabilities
-from fleetledger.schemas.times import iso_time
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.pages.words import percent
 

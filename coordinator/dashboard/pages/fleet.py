@@ -19,9 +19,9 @@ from fleetledger.coordinator.reports.fleet import fleet_now
 from fleetledger.coordinator.reports.presence import FleetPresence, PresenceDay
 from fleetledger.coordinator.reports.stage_accuracy import StageAccuracy, stage_accuracies
 from fleetledger.coordinator.reports.version_accuracy import AccuracyByVersion, version_accuracies
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.errors import SchemaError
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.tags import TagName, TagSelector, TagValue, all_fit
 from fleetledger.transport.pages.words import in_words, plural
 

@@ -12,7 +12,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.history import GROUPS, troubles
 from fleetledger.coordinator.reports.reports import EntryReport, ShownEntry
 from fleetledger.coordinator.settings import load
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.proofs.inclusion import InclusionProof
 from fleetledger.schemas.proofs.tree import node_hash
 from fleetledger.transport.pages.words import number, plural

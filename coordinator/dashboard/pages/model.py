@@ -34,7 +34,7 @@ from fleetledger.coordinator.topics.models.queries import ModelReport, model_fac
 from fleetledger.coordinator.topics.models.stack import earlier
 from fleetledger.coordinator.topics.models.state import DeviceMeasurement, MeasuredAll, ModelVersion
 from fleetledger.coordinator.topics.releases.views import ReleaseRow, releases
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.transport.pages.words import percent, plural
 
 DRAWN = 14

@@ -10,7 +10,7 @@ from fleetledger.coordinator.reports.rollouts import report as rollout_report
 from fleetledger.coordinator.reports.rollouts.lookup import one_rollout
 from fleetledger.coordinator.reports.rollouts.report import RolloutReport, RolloutSummary
 from fleetledger.coordinator.topics.rollouts.state import OPEN
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 
 
 class RolloutButton(Strict):

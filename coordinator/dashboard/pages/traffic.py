@@ -9,7 +9,7 @@ from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.sources import Asked, Sources, count_of
 from fleetledger.coordinator.live.day import traffic_points
 from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot, TrafficPoint, serves
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.transport.pages.words import plural, size
 
 SHOWN = 40

@@ -13,8 +13,8 @@ from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.releases.views import ReleaseRow, WaitingRelease
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.keys import VerifyKey
-from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import moment, plural
 
 SHOWN = 40

@@ -9,7 +9,7 @@ from typing import Literal
 
 from fleetledger.coordinator.dashboard.parts.device_remarks import needs_look, remark
 from fleetledger.coordinator.reports.answers import FleetDevice, FleetNow
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.transport.pages.words import percent, plural
 
 By = Literal["model", "accuracy"]

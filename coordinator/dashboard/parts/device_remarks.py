@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.reports.answers import FleetDevice, Trouble
-from fleetledger.schemas.count_words import agree, count_of
+from fleetledger.runtime.count_words import agree, count_of
 from fleetledger.transport.pages.words import ago, long
 
 HOT_CELSIUS = 85.0

@@ -9,7 +9,7 @@ from fleetledger.coordinator.dashboard import addresses
 from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
 from fleetledger.coordinator.reports.answers import Need
 from fleetledger.coordinator.reports.needs import at_home
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.transport.pages.words import in_words
 
 _PAGES = tuple(f"fleetledger {verb}" for verb in ("ledger show", "rollout show", "device list"))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from fleetledger.coordinator.dashboard.parts import plot
 from fleetledger.coordinator.reports.presence import FleetPresence, PresenceSpan
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.times import IsoTime
+from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.times import IsoTime
 from fleetledger.transport.pages.words import clock, long, percent, plural, time_ticks
 
 _STRIP = plot.PlotFrame(width=372, height=52, left=1, right=371, top=2, bottom=28)

@@ -15,9 +15,9 @@ from fleetledger.coordinator.models.payload_check import PayloadVerdict
 from fleetledger.coordinator.program.workers.frames import CheckedBy, Committed, DeviceKey
 from fleetledger.coordinator.program.workers.processes import Handed, IntakeProcess, IntakeWorkers
 from fleetledger.coordinator.topics.lineages.state import LineagesState
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.problems import OpenProblem
 from fleetledger.schemas.keys import VerifyKey
-from fleetledger.schemas.problems import OpenProblem
 from fleetledger.schemas.topics import FleetTopics, UpLeaf
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.interface import Connection, Event, IncomingMessage, OutgoingMessage

@@ -13,9 +13,9 @@ from typing import Any
 
 from fleetledger.coordinator.models import payload_check
 from fleetledger.coordinator.program.workers.frames import CheckedBy, DeviceKey, FromWorker
+from fleetledger.runtime.errors import FleetledgerError, SchemaError
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.envelope import Envelope, decode, split
-from fleetledger.schemas.errors import FleetledgerError, SchemaError
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.seals import read_seal
 from fleetledger.schemas.topics import FleetTopics

@@ -14,10 +14,10 @@ from queue import Empty, Full, Queue
 
 from fleetledger.coordinator.program.workers import frames
 from fleetledger.coordinator.program.workers.worker import WorkerPlan, work
+from fleetledger.runtime.log_lines import about
+from fleetledger.runtime.problems import PATIENCE_SECONDS, OpenProblem
+from fleetledger.runtime.progress import HANGS_SECONDS
 from fleetledger.schemas.keys import VerifyKey
-from fleetledger.schemas.log_lines import about
-from fleetledger.schemas.problems import PATIENCE_SECONDS, OpenProblem
-from fleetledger.schemas.progress import HANGS_SECONDS
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.backoff import Backoff
 

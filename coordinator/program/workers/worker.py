@@ -22,8 +22,8 @@ from fleetledger.coordinator.program.workers import frames
 from fleetledger.coordinator.program.workers.message_check import Checking
 from fleetledger.coordinator.settings import load
 from fleetledger.learning.numerics.blas import numpy_on_one_thread
-from fleetledger.schemas.log_lines import LogFormat, LogLevel, about
-from fleetledger.schemas.log_setup import logging_on
+from fleetledger.runtime.log_lines import LogFormat, LogLevel, about
+from fleetledger.runtime.log_setup import logging_on
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.transport import interface
 from fleetledger.transport.mqtt import MqttConnection

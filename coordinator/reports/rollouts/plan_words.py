@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.topics.rollouts.plan import OFF, GatePlan, RolloutPlan
+from fleetledger.runtime.user_text import decode_text
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.tags import TagSelector
-from fleetledger.schemas.user_text import decode_text
 
 if sys.version_info >= (3, 11):
     import tomllib

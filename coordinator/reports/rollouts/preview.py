@@ -15,8 +15,8 @@ from fleetledger.coordinator.reports.rollouts.rollout_waits import preview_waits
 from fleetledger.coordinator.reports.rollouts.sentences import size_of
 from fleetledger.coordinator.topics.rollouts.membership import Membership, members_of
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
-from fleetledger.schemas.command_report import Column, Report
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.command_report import Column, Report
+from fleetledger.runtime.strict import Strict
 
 _HOUR_NS = 3600 * 10**9
 _NAMED = 3

@@ -15,10 +15,10 @@ from fleetledger.coordinator.topics.rollouts.membership import DeviceStage
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome
 from fleetledger.coordinator.topics.rollouts.state import RolloutStage
-from fleetledger.schemas.command_report import Column, Report, ShownTable
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.command_report import Column, Report, ShownTable
+from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.times import IsoTime
 from fleetledger.schemas.rollouts import Mode
-from fleetledger.schemas.times import IsoTime
 
 DEVICE_STAGES: tuple[tuple[DeviceStage, str], ...] = (
     ("settled", "Settled"),

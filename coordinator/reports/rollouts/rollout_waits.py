@@ -11,7 +11,7 @@ from fleetledger.coordinator.reports.rollouts.story import GroupStory, RolloutSt
 from fleetledger.coordinator.reports.waits import Wait
 from fleetledger.coordinator.topics.rollouts.membership import Membership
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
-from fleetledger.schemas.times import clock_time
+from fleetledger.runtime.times import clock_time
 
 _SECOND_NS = 1_000_000_000
 _NAMED = 4

@@ -31,8 +31,8 @@ from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.topics.contributions import entries
 from fleetledger.coordinator.topics.contributions.state import CountedPart, CountedParts
 from fleetledger.coordinator.topics.rounds.state import Round
+from fleetledger.runtime.count_words import agree
 from fleetledger.schemas.contributions import Contribution
-from fleetledger.schemas.count_words import agree
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 _Class = tuple[int, ClassName]

@@ -7,8 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from fleetledger.coordinator.topics.contributions.entries import MAX_REASON
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.message import Strict
 from fleetledger.schemas.values import DeviceId
 
 

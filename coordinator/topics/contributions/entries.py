@@ -18,8 +18,8 @@ from fleetledger.coordinator.topics.contributions.state import (
     KnownPart,
     Retracted,
 )
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.contributions import Nothing, Part, PartKey, Withdrawal
-from fleetledger.schemas.message import Strict
 from fleetledger.schemas.rounds import Observation, RoundAnswer
 from fleetledger.schemas.values import BootId, DeviceId, Digest
 

@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.errors import CommandError
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.tags import TagName, TagSelector, TagValue, all_fit
 from fleetledger.schemas.values import DeviceId
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.entries import MAX_REASON
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.tags import MAX_TAGS, TagName, Tags
 from fleetledger.schemas.values import BootId, DeviceId
 

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from fleetledger.coordinator.topics.keys.entries import MAX_REASON
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import DeviceId, Digest
 
 

@@ -10,8 +10,8 @@ from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic, Notification
 from fleetledger.coordinator.topics.devices.entries import DeviceBorn, DeviceDoubled, DeviceSettled
 from fleetledger.coordinator.topics.keys.state import DeviceKeys, Invitation, KeysState
+from fleetledger.runtime.times import iso_time
 from fleetledger.schemas.keys import VerifyKey
-from fleetledger.schemas.times import iso_time
 from fleetledger.schemas.values import DeviceId, Digest
 
 MAX_REASON = 300

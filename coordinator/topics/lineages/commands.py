@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from fleetledger.coordinator.topics.lineages import entries
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 
 
 class ImportBackbone(Strict):

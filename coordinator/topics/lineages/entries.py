@@ -8,8 +8,9 @@ from pydantic import Field
 
 from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.phrases import files, names_of
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.rollouts import Share

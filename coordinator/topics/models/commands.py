@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.models.entries import ImportedFiles
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 
 
 class ImportModel(Strict):

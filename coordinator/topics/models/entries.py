@@ -11,9 +11,10 @@ from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.phrases import count_of, names_of, some
 from fleetledger.coordinator.topics.devices.entries import MAX_NAMED
 from fleetledger.coordinator.topics.models.offers import GroupOffer
-from fleetledger.schemas.count_words import agree
+from fleetledger.runtime.count_words import agree
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.file_reference import FileReference
-from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.models import MAX_LACKING, Answers, AnyPreprocessing, ModelStatus, Parity
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.reports import Evaluation

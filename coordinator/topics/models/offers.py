@@ -7,8 +7,9 @@ from typing import Protocol, TypeVar
 
 from pydantic import Field
 
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas import rollouts
-from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.tags import TagName, TagSelector, TagValue, all_fit
 from fleetledger.schemas.values import DeviceId
 

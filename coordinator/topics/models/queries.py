@@ -12,9 +12,9 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.models.stack import earlier
 from fleetledger.coordinator.topics.models.state import ModelsState, ModelVersion
-from fleetledger.schemas.command_report import Column, Report
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.times import IsoTime, iso_time
+from fleetledger.runtime.command_report import Column, Report
+from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.times import IsoTime, iso_time
 from fleetledger.schemas.values import Digest
 
 HELD = (

@@ -9,7 +9,7 @@ from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic
 from fleetledger.coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
 from fleetledger.coordinator.topics.proxy.state import Chosen, OldModel, OldModelsState
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.proxy import Scored, ScoredModel
 from fleetledger.schemas.rounds import RoundNumber
 

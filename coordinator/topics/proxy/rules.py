@@ -25,9 +25,9 @@ from fleetledger.coordinator.topics.devices.rules import note_problem
 from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
 from fleetledger.coordinator.topics.proxy.state import OldModel
 from fleetledger.coordinator.topics.rounds.state import AveragedWeights
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.envelope import PROXY, Envelope
-from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.models import of_pictures
 from fleetledger.schemas.presence import Birth, Death, Heartbeat
 from fleetledger.schemas.proxy import Scored, ScoringOrder

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from fleetledger.coordinator.topics.lineages.state import LineagesState
 from fleetledger.coordinator.topics.rounds.state import RoundsState, Weights
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.proxy import Scored
 from fleetledger.schemas.rounds import RoundNumber

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
-from fleetledger.schemas.command_report import Column
+from fleetledger.runtime.command_report import Column
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.releases import SignedRelease
 from fleetledger.schemas.roots import SignedRoot
 

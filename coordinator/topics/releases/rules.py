@@ -29,7 +29,7 @@ from fleetledger.coordinator.topics.models.entries import DevicePinned, ModelDes
 from fleetledger.coordinator.topics.models.state import DesiredVersion
 from fleetledger.coordinator.topics.releases.commands import PublishRoot, ReleaseCommand, SignModel
 from fleetledger.coordinator.topics.releases.entries import ReleaseSigned, RootPublished
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.releases import MAX_NAMED_DEVICES, Release, SignedRelease, check_signature
 from fleetledger.schemas.roots import RootDocument
 from fleetledger.schemas.values import DeviceId

@@ -11,7 +11,7 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.settings import CoordinatorSettings
 from fleetledger.coordinator.topics.releases.entries import ReleaseSigned, RootPublished
-from fleetledger.schemas.command_report import Column
+from fleetledger.runtime.command_report import Column
 from fleetledger.schemas.releases import Release
 from fleetledger.schemas.rollouts import Share
 from fleetledger.schemas.roots import SignedRoot

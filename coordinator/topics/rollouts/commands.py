@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.rollouts import GroupNumber, RolloutNumber
 
 MAX_REASON = 500

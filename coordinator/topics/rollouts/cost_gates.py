@@ -17,7 +17,7 @@ from fleetledger.coordinator.topics.rollouts.gate import GateResult
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.ranking import of_one
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope, exact
-from fleetledger.schemas.count_words import agree
+from fleetledger.runtime.count_words import agree
 from fleetledger.schemas.values import DeviceId
 
 MIN_LATENCIES = 100

@@ -11,11 +11,11 @@ from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.topics.rollouts.gates import GateFinding
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.times import iso_time
 from fleetledger.schemas import rollouts
 from fleetledger.schemas.canonical import canonical_json
-from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.message import is_absent
-from fleetledger.schemas.times import iso_time
 from fleetledger.schemas.values import DeviceId, Digest
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import ClassName, DeviceId
 
 

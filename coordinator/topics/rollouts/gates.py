@@ -16,7 +16,7 @@ from fleetledger.coordinator.topics.rollouts.evidence import Evidence
 from fleetledger.coordinator.topics.rollouts.gate import Gate, GateResult
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope, exact
-from fleetledger.schemas.count_words import agree
+from fleetledger.runtime.count_words import agree
 
 _HOLDING: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
 

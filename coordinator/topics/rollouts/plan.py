@@ -10,7 +10,8 @@ from typing_extensions import Self
 
 from fleetledger.coordinator.topics.rollouts.evalues import fewest
 from fleetledger.coordinator.topics.rollouts.scope import exact
-from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.rollouts import LocalHours
 from fleetledger.schemas.tags import TagSelector
 

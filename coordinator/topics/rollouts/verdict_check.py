@@ -25,9 +25,10 @@ from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope
 from fleetledger.coordinator.topics.rollouts.state import Rollout
 from fleetledger.coordinator.topics.rollouts.verdict import judge
-from fleetledger.schemas.command_report import Report
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.message import Strict, explain
+from fleetledger.runtime.command_report import Report
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.message import explain
 from fleetledger.schemas.rollouts import Mode
 from fleetledger.schemas.values import DeviceId
 

@@ -28,7 +28,7 @@ from fleetledger.coordinator.topics.lineages.entries import Adapts, Lineage
 from fleetledger.coordinator.topics.models.state import ModelVersion
 from fleetledger.coordinator.topics.rounds.commands import AdaptModel
 from fleetledger.coordinator.topics.stages.rules import Stages
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.rollouts import Share, place_of
 
 _FEWEST = 2

@@ -16,7 +16,7 @@ from fleetledger.coordinator.topics.rounds.entries import RoundClosed
 from fleetledger.coordinator.topics.rounds.phases import is_opening
 from fleetledger.coordinator.topics.rounds.retention import Retention
 from fleetledger.coordinator.topics.rounds.state import Round
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import DeviceId
 
 

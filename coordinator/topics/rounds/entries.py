@@ -11,7 +11,7 @@ from fleetledger.coordinator.core.phrases import files, names_of, some
 from fleetledger.coordinator.topics.contributions.entries import (
     MAX_REASON,
 )
-from fleetledger.schemas.count_words import agree, count_of
+from fleetledger.runtime.count_words import agree, count_of
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.rounds import TRAIN, ExtraName, PhaseName, RoundNumber, RoundTerms
 from fleetledger.schemas.values import ClassName, DeviceId, Digest

@@ -13,7 +13,7 @@ from fleetledger.coordinator.topics.lineages.rules import end_adapting
 from fleetledger.coordinator.topics.models.entries import ModelSolved
 from fleetledger.coordinator.topics.rounds.state import Weights
 from fleetledger.coordinator.topics.stages.rules import Stages
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 
 _ELSEWHERE = "these are the first weights, which were trained elsewhere"
 

@@ -12,7 +12,7 @@ from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.topics.lineages.state import LineagesState, Span
 from fleetledger.coordinator.topics.rounds import entries
 from fleetledger.coordinator.topics.stages.state import StagesState
-from fleetledger.schemas.command_report import Column
+from fleetledger.runtime.command_report import Column
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import ClassName, DeviceId, Digest

@@ -11,7 +11,7 @@ from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.contributions.entries import NothingReported
 from fleetledger.coordinator.topics.rounds.entries import CohortContinued, RoundOpened
-from fleetledger.schemas.command_report import Column
+from fleetledger.runtime.command_report import Column
 from fleetledger.schemas.values import DeviceId
 
 _SECOND_NS = 1_000_000_000

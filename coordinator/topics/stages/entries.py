@@ -13,9 +13,9 @@ from fleetledger.coordinator.core.phrases import names_of
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
 from fleetledger.coordinator.topics.stages import state
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.count_words import count_of
 from fleetledger.schemas.reports import Transition
 from fleetledger.schemas.values import ClassName, Digest
 

@@ -22,7 +22,7 @@ from fleetledger.coordinator.topics.stages.commands import CloseStage, StageComm
 from fleetledger.coordinator.topics.stages.entries import StageClosed, StageOpened
 from fleetledger.coordinator.topics.stages.name_checks import doubts_about
 from fleetledger.coordinator.topics.stages.state import Stage
-from fleetledger.schemas.count_words import agree, count_of
+from fleetledger.runtime.count_words import agree, count_of
 from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.values import ClassName, DeviceId
 

@@ -8,8 +8,8 @@ from typing import Annotated
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.stages.entries import TransitionReported
-from fleetledger.schemas.command_report import Column
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.command_report import Column
+from fleetledger.runtime.count_words import count_of
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.folders import class_name, require_folder
 from fleetledger.simulator.datasets.images import Split

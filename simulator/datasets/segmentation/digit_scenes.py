@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from fleetledger.schemas.count_words import count_of
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
 from fleetledger.simulator.datasets.digits import TEST_SHARE, split_digits
 from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.datasets.segmentation.images import SegmentedImages

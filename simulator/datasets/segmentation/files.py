@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fleetledger.device_agent.sources.masks import check_same_size, decode_mask
-from fleetledger.device_agent.store.blobs import write_durably
+from fleetledger.device_agent.home.store.blobs import write_durably
+from fleetledger.device_agent.samples.sources.masks import check_same_size, decode_mask
 from fleetledger.learning.errors import ImageError
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.cache_folder import cache_folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fleetledger.device_agent.sources.folder import SUFFIXES
+from fleetledger.device_agent.samples.sources.folder import SUFFIXES
 from fleetledger.simulator.datasets.folders import require_folder
 from fleetledger.simulator.datasets.segmentation.files import Pair
 from fleetledger.simulator.errors import DatasetError

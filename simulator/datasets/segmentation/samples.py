@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from typing_extensions import Self
 
-from fleetledger.device_agent.images import scene_digest
-from fleetledger.device_agent.sources.masks import BACKGROUND, IGNORED, check_values
+from fleetledger.device_agent.samples.images import scene_digest
+from fleetledger.device_agent.samples.sources.masks import BACKGROUND, IGNORED, check_values
 from fleetledger.learning.errors import ImageError
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.samples import pixel_digest

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetledger.learning.errors import ImageError
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.folders import require_folder
 from fleetledger.simulator.datasets.images import Split

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fleetledger.coordinator.topics.stages.commands import OpenStage
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.inprocess.expected_answers import ExpectedAnswers, StageCloser
 from fleetledger.simulator.engines.inprocess.fleet import Fleet, WholeFleet

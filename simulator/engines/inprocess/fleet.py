@@ -9,9 +9,9 @@ from pathlib import Path
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
-from fleetledger.device_agent.capabilities import find_capabilities
-from fleetledger.device_agent.store.blobs import BlobFolder
-from fleetledger.device_agent.store.store import make_blank_store
+from fleetledger.device_agent.home.store.blobs import BlobFolder
+from fleetledger.device_agent.home.store.store import make_blank_store
+from fleetledger.device_agent.program.capabilities import find_capabilities
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId
 from fleetledger.simulator.engines.inprocess.features import LineageFeatures

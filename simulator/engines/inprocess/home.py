@@ -9,12 +9,12 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import FILE_NAME, CoordinatorSettings, write_new
 from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.models.uncertainty import detection_of
 from fleetledger.device_agent.settings import (
     AgentDataSettings,
     AgentSettings,
     AgentTrainingSettings,
 )
-from fleetledger.device_agent.uncertainty import detection_of
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.simulator.engines.rounds import coordinator_rules
 from fleetledger.simulator.scenario.model import Scenario

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fleetledger.coordinator.core.state import State, read_entry
 from fleetledger.coordinator.topics.devices.entries import DeviceProblem
 from fleetledger.coordinator.topics.models.state import ModelVersion
-from fleetledger.schemas.count_words import agree, count_of
+from fleetledger.runtime.count_words import agree, count_of
 from fleetledger.schemas.values import ClassName, DeviceId
 from fleetledger.simulator.engines.inprocess.fleet import Fleet
 from fleetledger.simulator.engines.stages import is_closed, is_learned, ledger_stages

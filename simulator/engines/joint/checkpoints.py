@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.records import RoundRecord
 from fleetledger.simulator.run.durable import replace_file

@@ -18,7 +18,7 @@ from fleetledger.export.network import export_network
 from fleetledger.export.network_head import NETWORK_RULES, NetworkHead
 from fleetledger.export.package import ExportedModel, Lineage, ModelFacts, pack_model
 from fleetledger.learning.networks.network import Network
-from fleetledger.methods.training import LocalData
+from fleetledger.methods.training.exchange import LocalData
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.joint.checkpoints import Checkpoints, JointCheckpoint

@@ -12,8 +12,8 @@ from typing import Any
 
 from fleetledger.coordinator.models.file_offers import offer_of
 from fleetledger.learning.networks.network import Network
-from fleetledger.methods import training
 from fleetledger.methods.registry import training_coordinator, training_device
+from fleetledger.methods.training import exchange as training
 from fleetledger.schemas.rounds import RoundOrder
 from fleetledger.schemas.values import ClassName, DeviceId
 from fleetledger.simulator.engines.network_inputs import SampleInputs

@@ -25,8 +25,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from fleetledger.device_agent.sources.folder import SETTLE_SECONDS
-from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES
+from fleetledger.device_agent.samples.sources.folder import SETTLE_SECONDS
+from fleetledger.device_agent.samples.sources.scenes import CLASSES, IMAGES
 from fleetledger.simulator.datasets.samples import Content, SampleSet
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.mqtt.scene_delivery import classes_text, files_of

@@ -33,7 +33,7 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.program.command_client import carried_out
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.model_folder import write_model

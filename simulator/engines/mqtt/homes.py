@@ -19,10 +19,10 @@ from fleetledger.coordinator.settings import (
     write_new,
 )
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
-from fleetledger.device_agent.home import SETTINGS_FILE, AgentHome
+from fleetledger.device_agent.home.home import SETTINGS_FILE, AgentHome
 from fleetledger.device_agent.settings import AgentBrokerSettings, AgentSettings
+from fleetledger.runtime.private_file import write_private
 from fleetledger.schemas.envelope import PROXY
-from fleetledger.schemas.private_file import write_private
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.mqtt.scene_delivery import make_folders
 from fleetledger.transport.brokers import Broker

@@ -21,10 +21,10 @@ from fleetledger.coordinator.program.engine import carry_out_waiting
 from fleetledger.coordinator.program.tokens import invite
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
 from fleetledger.coordinator.settings import CoordinatorSettings
-from fleetledger.device_agent.enrolment import enrol
-from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.keys import KeyRing
-from fleetledger.device_agent.status import Status, read_status
+from fleetledger.device_agent.cli.enrolment import enrol
+from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.home.keys import KeyRing
+from fleetledger.device_agent.program.status import Status, read_status
 from fleetledger.schemas.envelope import PROXY
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.interface import Prepared

@@ -16,8 +16,8 @@ from pathlib import Path, PurePosixPath
 import tomli_w
 from PIL import Image
 
-from fleetledger.device_agent.sources.mask_classes import load_mask_classes
-from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, MASKS
+from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.samples.sources.scenes import CLASSES, IMAGES, MASKS
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.samples import Content, SampleSet
 from fleetledger.simulator.datasets.segmentation.samples import value_of

@@ -7,7 +7,7 @@ from pathlib import Path
 from fleetledger.coordinator.core.rules import ModelRules
 from fleetledger.coordinator.settings import CoordinatorSettings, SecuritySettings
 from fleetledger.device_agent import settings
-from fleetledger.schemas.onnx_runtime import onnx_runtime
+from fleetledger.runtime.onnx_runtime import onnx_runtime
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.simulator.engines.mqtt.homes import agent_broker, coordinator_broker
 from fleetledger.simulator.engines.rounds import coordinator_rules

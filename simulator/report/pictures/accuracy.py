@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.curves import Floats, by_stage, classes_seen, mean_by_stage
 from fleetledger.simulator.report.pictures import style

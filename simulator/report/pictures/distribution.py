@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.seed_metrics import Distribution
 from fleetledger.simulator.report.curves import Floats

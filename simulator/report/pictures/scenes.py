@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleetledger.schemas.count_words import count_of
+from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.pages.renderer import Shown

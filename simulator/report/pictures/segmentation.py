@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.device_agent.sources.masks import BACKGROUND, IGNORED, values_in
+from fleetledger.device_agent.samples.sources.masks import BACKGROUND, IGNORED, values_in
 from fleetledger.learning.numerics.palette import voc_colours
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.errors import MetricsError

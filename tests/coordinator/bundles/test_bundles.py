@@ -23,7 +23,7 @@ from fleetledger.coordinator.bundles.bundle_maker import BundleOrder, make_bundl
 from fleetledger.coordinator.bundles.targets import TARGETS, TargetName
 from fleetledger.coordinator.bundles.wheels import Wheelhouse
 from fleetledger.coordinator.errors import BundleError
-from fleetledger.schemas.bundle_installer import (
+from fleetledger.runtime.bundle_installer import (
     InstallerError,
     check_machine,
     check_not_older,

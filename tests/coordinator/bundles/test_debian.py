@@ -14,7 +14,7 @@ from fleetledger.coordinator.bundles.bundle_maker import BundleOrder, make_bundl
 from fleetledger.coordinator.bundles.debian import make_debian
 from fleetledger.coordinator.bundles.targets import TargetName
 from fleetledger.coordinator.errors import BundleError
-from fleetledger.schemas.bundle_installer import read_keys
+from fleetledger.runtime.bundle_installer import read_keys
 from fleetledger.schemas.keys import KeyName, SigningKey
 from tests.coordinator.bundles.clean_root import installed_in_a_clean_root
 from tests.coordinator.bundles.small_wheels import (

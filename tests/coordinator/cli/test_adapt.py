@@ -17,9 +17,9 @@ from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.stages.commands import CloseStage
 from fleetledger.export.network_head import NetworkHead
 from fleetledger.learning.networks.network import Network
-from fleetledger.methods.network_weights import decode_base, decode_weights
 from fleetledger.methods.registry import training_coordinator
-from fleetledger.methods.solved_heads import decode_head
+from fleetledger.methods.statistics.solved_heads import decode_head
+from fleetledger.methods.training.network_weights import decode_base, decode_weights
 from tests.coordinator.program.test_shell import samples
 from tests.coordinator.replay.stories import WIDTH, Story
 

@@ -17,8 +17,8 @@ from fleetledger.coordinator.settings import (
     CoordinatorSettings,
     write_new,
 )
+from fleetledger.runtime.settings_file import SettingsError
 from fleetledger.schemas.envelope import COORDINATOR
-from fleetledger.schemas.settings_file import SettingsError
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.transport.brokers import MosquittoBroker

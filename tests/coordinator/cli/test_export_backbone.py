@@ -12,7 +12,7 @@ from fleetledger.coordinator.cli import ledger as ledger_cli
 from fleetledger.coordinator.cli import models
 from fleetledger.coordinator.settings import CoordinatorSettings
 from fleetledger.export.preprocessing_file import load_preprocessing
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.values import FleetId
 
 ROOT = Path(__file__).parents[3]

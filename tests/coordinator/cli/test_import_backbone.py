@@ -8,8 +8,8 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported
 from tests.coordinator.cli.test_variants import run
-from tests.device_agent import variant_models
 from tests.device_agent.making import GREY_8
+from tests.device_agent.models import variant_models
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from fleetledger.coordinator.topics.models.entries import ModelDesired, ModelExp
 from fleetledger.export.noise import noise_inputs
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.learning.errors import LearningError
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.models import Manifest
 from tests.export.networks import data
 from tests.export.own_networks import PICTURES as PICTURES_TOO

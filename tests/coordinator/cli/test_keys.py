@@ -17,7 +17,7 @@ from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted
 from fleetledger.coordinator.topics.keys.entries import DeviceInvited, DeviceKeyRevoked
-from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.runtime.settings_file import SettingsError
 from fleetledger.schemas.token import Token
 from fleetledger.schemas.values import DeviceId, FleetId
 

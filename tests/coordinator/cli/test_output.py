@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from fleetledger import command_line
 from fleetledger.coordinator.reports import reports
-from fleetledger.schemas.command_report import OUTPUT_VARIABLE, Column, Report, as_tsv, tsv_columns
-from fleetledger.schemas.message import Strict
-from fleetledger.schemas.tables import drawn
+from fleetledger.runtime.command_report import OUTPUT_VARIABLE, Column, Report, as_tsv, tsv_columns
+from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.tables import drawn
 from tests.coordinator.every_kind.facts import unpack
 from tests.docs.command_schemas import REPORTS, schema_of
 

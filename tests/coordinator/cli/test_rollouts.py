@@ -23,7 +23,7 @@ from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.trust.key_files import make_key
-from fleetledger.schemas.command_report import OUTPUT_VARIABLE
+from fleetledger.runtime.command_report import OUTPUT_VARIABLE
 from fleetledger.schemas.rollouts import LocalHours
 from tests.coordinator.core.harness import FLEET
 from tests.coordinator.reports.test_views import write

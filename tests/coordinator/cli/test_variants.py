@@ -12,9 +12,10 @@ from fleetledger.command_line import app
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.topics.lineages.entries import VariantsMade
-from fleetledger.schemas.errors import FleetledgerError
-from tests.device_agent import models, variant_models
+from fleetledger.runtime.errors import FleetledgerError
+from tests.device_agent import model_files as models
 from tests.device_agent.making import GREY_8
+from tests.device_agent.models import variant_models
 
 
 @pytest.fixture(scope="module")

@@ -263,8 +263,8 @@ def test_a_kept_state_hangs_on_every_module_that_has_a_type_of_a_field() -> None
 @pytest.mark.parametrize(
     "name",
     [
-        "schemas.log_lines",
-        "schemas.commented_toml",
+        "runtime.log_lines",
+        "runtime.commented_toml",
         "coordinator.core.state_fold",
         "coordinator.settings",
     ],

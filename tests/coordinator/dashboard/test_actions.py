@@ -18,8 +18,8 @@ from fleetledger.coordinator.live.snapshot import LiveSnapshot
 from fleetledger.coordinator.program.engine import carry_out_waiting
 from fleetledger.coordinator.program.operator import FILE_NAME, OperatorInbox, actor_of
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
-from fleetledger.schemas.errors import FleetledgerError
-from fleetledger.schemas.log_lines import event_of
+from fleetledger.runtime.errors import FleetledgerError
+from fleetledger.runtime.log_lines import event_of
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.pages.people import Person, Role
 from tests.coordinator.core.harness import Bench

@@ -15,8 +15,8 @@ from fleetledger.coordinator.dashboard.app import make_app
 from fleetledger.coordinator.dashboard.page import Page, PageModel
 from fleetledger.coordinator.dashboard.pages import PAGES
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
-from fleetledger.schemas.settings_file import SettingsError
-from fleetledger.schemas.shown_commands import OF_OPERATORS
+from fleetledger.runtime.settings_file import SettingsError
+from fleetledger.runtime.shown_commands import OF_OPERATORS
 from tests.coordinator.dashboard.served import a_fleet, browser, settled
 from tests.coordinator.dashboard.vendored import VENDORED, Vendored
 

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from fleetledger.coordinator.dashboard.cli import app
-from fleetledger.schemas.log_lines import event_of
+from fleetledger.runtime.log_lines import event_of
 from fleetledger.transport.pages.doors import FAILURES, IDLE_SECONDS, LINK_SECONDS, Doors
 from fleetledger.transport.pages.people import Person, PersonError, Role
 from tests.coordinator.dashboard.metrics.scraping import NOW_NS

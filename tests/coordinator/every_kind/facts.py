@@ -20,8 +20,8 @@ from typing import Any
 from typer.testing import CliRunner
 
 from fleetledger.command_line import app
+from fleetledger.runtime.command_report import OUTPUT_VARIABLE
 from fleetledger.schemas.assignments import Assignment
-from fleetledger.schemas.command_report import OUTPUT_VARIABLE
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.presence import Welcome
 from fleetledger.transport.clock import Clock

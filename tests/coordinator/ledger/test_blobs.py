@@ -19,7 +19,7 @@ from fleetledger.coordinator.errors import (
 from fleetledger.coordinator.ledger import folder_store
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore, prune_held
 from fleetledger.coordinator.ledger.store import Ledger
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.values import Digest
 from tests.coordinator.ledger.support import LARGE, SMALL, draft
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fleetledger.coordinator.errors import SnapshotError
 from fleetledger.coordinator.ledger.columns import Columns, Parts
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import ClassName, DeviceId
 
 

@@ -14,10 +14,10 @@ from fleetledger.coordinator.models.adapters import adapter_of
 from fleetledger.coordinator.topics.lineages.entries import Adapts, NetworkImported
 from fleetledger.export.network_head import NetworkHead
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.network_weights import decode_base, decode_weights
 from fleetledger.methods.registry import training_coordinator
-from fleetledger.methods.statistics import FeatureMoments
+from fleetledger.methods.statistics.sides import FeatureMoments
 from fleetledger.methods.stsa.coordinator import COORDINATOR
+from fleetledger.methods.training.network_weights import decode_base, decode_weights
 from fleetledger.schemas.rollouts import Share
 from fleetledger.schemas.values import ClassName, Digest
 from tests.coordinator.core.harness import BACKBONE

@@ -18,9 +18,9 @@ from fleetledger.coordinator.paths import blob_folder
 from fleetledger.export.errors import ModelFileError
 from fleetledger.learning.networks.registry import build_network
 from fleetledger.methods.errors import ContributionError, MethodError
-from fleetledger.methods.network_weights import decode_weights, encode_weights
 from fleetledger.methods.rounds.assignment import RoundsAssignment
 from fleetledger.methods.rounds.coordinator import COORDINATOR
+from fleetledger.methods.training.network_weights import decode_weights, encode_weights
 from fleetledger.schemas.values import ClassName
 from tests.coordinator.shell_harness import write_home
 

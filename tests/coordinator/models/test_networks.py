@@ -21,9 +21,9 @@ from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.plan import initial_arrays
 from fleetledger.learning.networks.registry import BODIES, build_network
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.network_weights import decode_base, decode_weights
 from fleetledger.methods.registry import descriptor
 from fleetledger.methods.rounds.assignment import RoundsAssignment
+from fleetledger.methods.training.network_weights import decode_base, decode_weights
 from fleetledger.schemas.models import FEATURES
 from tests.coordinator.shell_harness import write_home
 from tests.export.networks import COLOUR, convolution, data, network, value

@@ -27,10 +27,10 @@ from fleetledger.learning.errors import NetworkError
 from fleetledger.learning.networks.plan import initial_arrays
 from fleetledger.learning.networks.segmentation.registry import build_segmentation
 from fleetledger.methods.errors import ContributionError
-from fleetledger.methods.network_weights import decode_weights, encode_weights
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.methods.training.network_weights import decode_weights, encode_weights
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.models import FEATURES, SCORES
-from fleetledger.schemas.pip_command import pip_install
 from fleetledger.schemas.values import ClassName, Digest
 from tests.coordinator.models.dense_rounds import SCENES, let_rounds_segment, scenes_home
 

@@ -25,8 +25,8 @@ from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.export.segmentation import DenseHead
-from fleetledger.methods.network_weights import decode_weights
 from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.training.network_weights import decode_weights
 from fleetledger.schemas.models import FEATURES, SCORES, DesiredModel, Manifest
 from tests.coordinator.models.pixel_desk import SCENES, PixelDesk
 from tests.coordinator.replay.stories import replay

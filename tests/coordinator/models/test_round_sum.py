@@ -11,9 +11,9 @@ from fleetledger.coordinator.core.work import AverageInput, AverageRound, TakePa
 from fleetledger.coordinator.models import network_maker
 from fleetledger.coordinator.models.round_sum import RoundSum
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
-from fleetledger.methods.client_updates import Mean, UpdateFrame, UpdateSum
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.training import CountedUpdate, Summing
+from fleetledger.methods.training.client_updates import Mean, UpdateFrame, UpdateSum
+from fleetledger.methods.training.exchange import CountedUpdate, Summing
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from tests.coordinator.core.harness import contribution
 from tests.coordinator.core.round_bench import NETWORK

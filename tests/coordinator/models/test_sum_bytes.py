@@ -14,7 +14,7 @@ from fleetledger.methods.registry import (
     statistics_coordinator,
     statistics_device,
 )
-from fleetledger.methods.statistics import ExactAggregate
+from fleetledger.methods.statistics.sides import ExactAggregate
 from fleetledger.schemas.values import ClassName
 
 NAMES = ("cat", "dog", "owl")

@@ -14,9 +14,9 @@ from fleetledger.coordinator.errors import BlobError
 from fleetledger.coordinator.program.file_server import FileServer
 from fleetledger.coordinator.program.file_urls import FileUrls, file_urls
 from fleetledger.coordinator.settings import CoordinatorSettings, FilesSection, load
+from fleetledger.runtime.settings_file import SettingsError
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.offers import HTTPS, Offer
-from fleetledger.schemas.settings_file import SettingsError
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.transport.block_source import BlockSource
 from tests.device_agent.making import desired as desired_message

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleetledger.schemas.log_lines import FIELDS, LogFormat, LogLevel
-from fleetledger.schemas.log_setup import configure, quiet
+from fleetledger.runtime.log_lines import FIELDS, LogFormat, LogLevel
+from fleetledger.runtime.log_setup import configure, quiet
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.presence import Death, Welcome
 from fleetledger.schemas.receipts import Receipt

@@ -17,8 +17,8 @@ from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.coordinator.models.job_runner import Finished, Job, ThreadJobRunner
 from fleetledger.coordinator.models.payload_check import PayloadVerdict, settings_digest
 from fleetledger.coordinator.program.payload_intake import PayloadIntake
+from fleetledger.runtime.problems import PATIENCE_SECONDS
 from fleetledger.schemas.offers import Offer
-from fleetledger.schemas.problems import PATIENCE_SECONDS
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.transport.block_source import BlockSource
 from fleetledger.transport.errors import BlockError

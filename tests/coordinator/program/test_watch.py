@@ -24,7 +24,7 @@ from fleetledger.coordinator.models.job_runner import Finished, ThreadJobRunner
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.program.live_writer import WRITE_SECONDS
 from fleetledger.coordinator.reports.fleet import FleetNow, fleet_now
-from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.transport.clock import Clock
 from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.reports.test_fleet import NOW, live

@@ -15,7 +15,7 @@ from fleetledger.coordinator.proxy.settings import Limits, ProxyHomeSettings
 from fleetledger.coordinator.proxy.shell import ProxyProgram
 from fleetledger.methods.lga.coordinator import COORDINATOR as LGA
 from fleetledger.methods.lga.gradient_sets import GradientSet, encode_gradients
-from fleetledger.methods.network_weights import decode_weights, encode_weights, grown
+from fleetledger.methods.training.network_weights import decode_weights, encode_weights, grown
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.envelope import (
     COORDINATOR,

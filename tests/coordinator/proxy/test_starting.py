@@ -14,9 +14,9 @@ from fleetledger.coordinator.errors import ProxyError
 from fleetledger.coordinator.proxy import program
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings, load, write_new
 from fleetledger.coordinator.settings import CoordinatorSettings
-from fleetledger.schemas.pip_command import pip_install
-from fleetledger.schemas.private_file import write_private
-from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.runtime.pip_command import pip_install
+from fleetledger.runtime.private_file import write_private
+from fleetledger.runtime.settings_file import SettingsError
 from fleetledger.schemas.values import FleetId
 
 

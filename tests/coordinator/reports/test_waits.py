@@ -9,7 +9,7 @@ import pytest
 from fleetledger.coordinator.core.rules import Rules, StageRules
 from fleetledger.coordinator.live.snapshot import StageWait
 from fleetledger.coordinator.reports.waits import round_wait, stage_wait
-from fleetledger.schemas.times import clock_time
+from fleetledger.runtime.times import clock_time
 from tests.coordinator.core.harness import SECOND, Bench, contribution
 from tests.coordinator.reports.test_fleet import here, live, seen
 

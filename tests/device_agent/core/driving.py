@@ -10,7 +10,7 @@ from fleetledger.device_agent.core import inputs, requests
 from fleetledger.device_agent.core.records import ActiveModel, Job
 from fleetledger.device_agent.core.session import turn
 from fleetledger.device_agent.core.state import AgentRules, AgentState, DeviceIdentity
-from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.device_agent.home.store.store import AgentStore
 from fleetledger.schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.proxy import PrototypeGradients

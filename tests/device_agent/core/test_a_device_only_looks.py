@@ -4,7 +4,7 @@ import pytest
 
 from fleetledger.device_agent.core import inputs, requests
 from fleetledger.device_agent.core.records import OutboxKey
-from fleetledger.device_agent.status import describe_look, describe_training
+from fleetledger.device_agent.program.status import describe_look, describe_training
 from fleetledger.schemas.contributions import Contribution, Nothing
 from fleetledger.schemas.rounds import RoundAnswer
 from tests.device_agent import making

@@ -3,7 +3,7 @@
 from fleetledger.device_agent.core import inputs, requests
 from fleetledger.device_agent.core.requests import Send, SendHeartbeat
 from fleetledger.device_agent.core.standing_problems import standing_problems
-from fleetledger.device_agent.status import describe_wire
+from fleetledger.device_agent.program.status import describe_wire
 from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
 from fleetledger.schemas.presence import Birth
 from fleetledger.schemas.reports import Problem

@@ -1,7 +1,7 @@
 """`settled` in the status: all that lies there was looked at, counted, measured and answered."""
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.status import is_settled
+from fleetledger.device_agent.program.status import is_settled
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -17,7 +17,7 @@ from fleetledger.device_agent.core.requests import (
     SendOutboxMessage,
     ShadowModel,
 )
-from fleetledger.device_agent.status import describe_candidate, is_settled
+from fleetledger.device_agent.program.status import describe_candidate, is_settled
 from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.rollouts import ModelComparison
 from tests.device_agent import making

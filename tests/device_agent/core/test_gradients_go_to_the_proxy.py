@@ -8,14 +8,19 @@ import pytest
 from fleetledger.device_agent.core import inputs, policy, requests
 from fleetledger.device_agent.core.models import files_to_keep
 from fleetledger.device_agent.core.records import OutboxKey
+from fleetledger.device_agent.program.status import (
+    describe_policy,
+    describe_training,
+    waiting_gradients,
+)
 from fleetledger.device_agent.settings import PolicySettings
-from fleetledger.device_agent.status import describe_policy, describe_training, waiting_gradients
 from fleetledger.schemas.contributions import Contribution, Nothing
 from fleetledger.schemas.proxy import PrototypeGradients
 from fleetledger.schemas.reports import Problem
-from tests.device_agent import making, watching_method
+from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 from tests.device_agent.core.test_a_round_is_answered_once import able
+from tests.device_agent.models import watching_method
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import OutboxKey
 from fleetledger.device_agent.core.requests import SendOutboxMessage
 from fleetledger.device_agent.core.standing_problems import standing_problems
+from fleetledger.runtime.problems import PATIENCE_SECONDS
 from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
-from fleetledger.schemas.problems import PATIENCE_SECONDS
 from fleetledger.schemas.reports import Problem
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven

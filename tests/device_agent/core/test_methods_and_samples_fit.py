@@ -9,8 +9,8 @@ import pytest
 from fleetledger.device_agent.core import inputs, policy, requests
 from fleetledger.device_agent.core.policy import refusal
 from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.program.status import describe_policy
 from fleetledger.device_agent.settings import PolicySettings
-from fleetledger.device_agent.status import describe_policy
 from fleetledger.methods.registry import METHODS, descriptor
 from fleetledger.schemas.contributions import Nothing
 from fleetledger.schemas.values import ClassName

@@ -14,7 +14,7 @@ from fleetledger.device_agent.core.requests import (
     ReadThrottling,
     ShadowModel,
 )
-from fleetledger.device_agent.status import describe_model
+from fleetledger.device_agent.program.status import describe_model
 from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.rollouts import LocalHours
 from tests.device_agent import making

@@ -7,8 +7,8 @@ import pytest
 from fleetledger.device_agent.core import inputs, policy, requests
 from fleetledger.device_agent.core.policy import may_send, refusal
 from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.program.status import describe_policy, is_settled
 from fleetledger.device_agent.settings import PolicySettings
-from fleetledger.device_agent.status import describe_policy, is_settled
 from fleetledger.methods.registry import descriptor
 from fleetledger.schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
 from tests.device_agent import making

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.host import ModelHost
-from fleetledger.device_agent.inference.installed_model import SessionSettings
-from fleetledger.device_agent.installer import Guards, Installer
-from fleetledger.device_agent.probation import Probation
+from fleetledger.device_agent.home.store.blobs import BlobFolder
+from fleetledger.device_agent.models.host import ModelHost
+from fleetledger.device_agent.models.inference.installed_model import SessionSettings
+from fleetledger.device_agent.models.installer import Guards, Installer
+from fleetledger.device_agent.models.probation import Probation
+from fleetledger.device_agent.models.slots import ModelSlots
+from fleetledger.device_agent.models.trial.trial import COMMAND, Trial
 from fleetledger.device_agent.settings import ModelSettings
-from fleetledger.device_agent.slots import ModelSlots
-from fleetledger.device_agent.store.blobs import BlobFolder
-from fleetledger.device_agent.trial.trial import COMMAND, Trial
 from fleetledger.export.package import ExportedModel
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.models import DesiredModel, Manifest
-from tests.device_agent import models
+from tests.device_agent import model_files as models
 from tests.device_agent.making import GREY_8
 
 SESSIONS = SessionSettings()

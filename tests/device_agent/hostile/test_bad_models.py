@@ -9,11 +9,11 @@ import pytest
 
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.errors import TrialError
-from fleetledger.device_agent.memory import resident_bytes
+from fleetledger.device_agent.home.memory import resident_bytes
+from fleetledger.device_agent.models.trial.durations import MAX_RUNS, MIN_RUNS, Clocks, measure_runs
+from fleetledger.device_agent.models.trial.messages import TrialAnswer
+from fleetledger.device_agent.models.trial.trial import NOTICEABLE_SECONDS, judge
 from fleetledger.device_agent.settings import ModelSettings
-from fleetledger.device_agent.trial.durations import MAX_RUNS, MIN_RUNS, Clocks, measure_runs
-from fleetledger.device_agent.trial.messages import TrialAnswer
-from fleetledger.device_agent.trial.trial import NOTICEABLE_SECONDS, judge
 from tests.device_agent.hostile import bad_models
 from tests.device_agent.hostile.place import Place, file_of, good, with_file
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fleetledger.device_agent.core import inputs
-from fleetledger.device_agent.inference.installed_model import InferenceSession
-from fleetledger.device_agent.trial.trial import Trial
+from fleetledger.device_agent.models.inference.installed_model import InferenceSession
+from fleetledger.device_agent.models.trial.trial import Trial
 from fleetledger.learning.errors import GraphFileError
 from fleetledger.learning.onnx_files.file_rules import read_onnx
 from fleetledger.schemas.file_reference import FileReference

@@ -9,7 +9,7 @@ import pytest
 
 from fleetledger.export.errors import CalibrationError
 from fleetledger.export.variants.calibration import read_images
-from tests.device_agent import models
+from tests.device_agent import model_files as models
 from tests.device_agent.making import GREY_8
 
 

@@ -13,7 +13,8 @@ from fleetledger.export.variants.feature_distance import VariantFeatures
 from fleetledger.export.variants.gate import HeadToJudge, judge, told
 from fleetledger.schemas.models import Manifest
 from fleetledger.schemas.values import Digest
-from tests.device_agent import models, variant_models
+from tests.device_agent import model_files as models
+from tests.device_agent.models import variant_models
 
 
 def disturbed(wrong: int, names: tuple[str, ...] | None = None) -> VariantFeatures:

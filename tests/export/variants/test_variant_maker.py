@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto
 
-from fleetledger.device_agent.model_rules.onnx_file import check_onnx
+from fleetledger.device_agent.models.model_rules.onnx_file import check_onnx
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.frozen import build_frozen
 from fleetledger.export.runtime import LoadedModel
@@ -22,8 +22,8 @@ from fleetledger.export.variants.variant_maker import made_variants
 from fleetledger.schemas.models import FEATURES
 from fleetledger.schemas.values import Digest
 from fleetledger.schemas.variants import VARIANT_NAMES, VariantName
-from tests.device_agent import variant_models
 from tests.device_agent.making import GREY_8
+from tests.device_agent.models import variant_models
 from tests.export.networks import load
 
 EACH = pytest.mark.parametrize("name", VARIANT_NAMES)

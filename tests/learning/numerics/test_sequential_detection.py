@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from benchmarks.detection.sequences import reports_at
+from benchmarks.papers.detection.sequences import reports_at
 from fleetledger.learning.numerics import detection
 from fleetledger.learning.numerics.conformal import chance_of, first_number, levels_of
 from fleetledger.learning.numerics.detection import (

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks.kernel_counts.step_paths import step_paths
-from benchmarks.kernel_counts.training_paths import training_paths
+from benchmarks.speed.kernel_counts.step_paths import step_paths
+from benchmarks.speed.kernel_counts.training_paths import training_paths
 from fleetledger.learning.training.loop import train_alone
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.stack import train_stacked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
+from benchmarks.speed.kernel_counts.accelerator import DEVICE, FakeAccelerator
 from fleetledger.learning.training import draws
 from fleetledger.learning.training.chance import Chance, StepChance, signed
 from fleetledger.learning.training.draws import Draws

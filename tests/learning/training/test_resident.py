@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
-from benchmarks.kernel_counts.training_paths import training_paths
+from benchmarks.speed.kernel_counts.accelerator import DEVICE, FakeAccelerator
+from benchmarks.speed.kernel_counts.training_paths import training_paths
 from fleetledger.learning.training import resident
 from fleetledger.learning.training.engine import train_in_loop
 from fleetledger.learning.training.resident import Residence, samples_of, tensor_of

@@ -13,13 +13,13 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
+from benchmarks.speed.kernel_counts.accelerator import DEVICE, FakeAccelerator
 from fleetledger.learning.errors import RangeError
 from fleetledger.learning.training import rounding
 from fleetledger.learning.training.rounding import RoundingThere
-from fleetledger.methods.client_updates import UpdateFrame, UpdateSum, partial_of
 from fleetledger.methods.errors import ContributionError
-from fleetledger.methods.update_forms import Upload
+from fleetledger.methods.training.client_updates import UpdateFrame, UpdateSum, partial_of
+from fleetledger.methods.training.update_forms import Upload
 
 pytestmark = pytest.mark.torch
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks.kernel_counts.training_paths import training_paths
+from benchmarks.speed.kernel_counts.training_paths import training_paths
 from fleetledger.learning.networks.pictures import Pictures
 from fleetledger.learning.training import stepping
 from fleetledger.learning.training.graphs import CapturedStep

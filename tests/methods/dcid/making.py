@@ -12,7 +12,7 @@ from fleetledger.methods.dcid.assignment import DcidAssignment
 from fleetledger.methods.dcid.coordinator import COORDINATOR
 from fleetledger.methods.dcid.messages import model_frame
 from fleetledger.methods.dcid.model import Beginning
-from fleetledger.methods.training import FitInstruction, LocalData, RoundConfig
+from fleetledger.methods.training.exchange import FitInstruction, LocalData, RoundConfig
 from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.exchange import Exchange
 from tests.methods.making import given, joined, told_of

@@ -28,7 +28,7 @@ from fleetledger.methods.dcid.learners import (
     Session,
     learner_of,
 )
-from fleetledger.methods.training import RoundConfig
+from fleetledger.methods.training.exchange import RoundConfig
 from fleetledger.schemas.values import ClassName
 from tests.learning.losses import slow_anchors
 from tests.methods.dcid import by_hand

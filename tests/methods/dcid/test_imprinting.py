@@ -12,7 +12,7 @@ from fleetledger.methods.dcid.device import DEVICE
 from fleetledger.methods.dcid.messages import imprinting_frame
 from fleetledger.methods.dcid.model import decode_general
 from fleetledger.methods.errors import ContributionError
-from fleetledger.methods.training import LocalData
+from fleetledger.methods.training.exchange import LocalData
 from fleetledger.schemas.values import Digest
 from tests.methods.dcid import slow
 from tests.methods.dcid.making import (

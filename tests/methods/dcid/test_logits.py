@@ -17,7 +17,7 @@ from fleetledger.methods.dcid.logits import (
 )
 from fleetledger.methods.dcid.messages import decode_logits, encode_logits
 from fleetledger.methods.errors import ContributionError, MethodError
-from fleetledger.methods.training import Partial
+from fleetledger.methods.training.exchange import Partial
 from fleetledger.schemas.tensors import encode_tensors
 from tests.methods.making import as_frame
 

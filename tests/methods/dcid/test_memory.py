@@ -7,7 +7,7 @@ import pytest
 
 from fleetledger.methods.dcid.memory import AfterDid, Mark, Memory, read_memory
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.training import LocalData
+from fleetledger.methods.training.exchange import LocalData
 from fleetledger.schemas.tensors import encode_tensors
 from fleetledger.schemas.values import Digest
 from tests.methods.dcid.making import ANT, BEE, CAT, SHAPE, assignment

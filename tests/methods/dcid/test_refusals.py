@@ -11,7 +11,7 @@ from fleetledger.methods.dcid.coordinator import COORDINATOR
 from fleetledger.methods.dcid.coordinator_phases import Averaging
 from fleetledger.methods.dcid.logits import LOGITS
 from fleetledger.methods.errors import ContributionError
-from fleetledger.methods.network_weights import decode_weights
+from fleetledger.methods.training.network_weights import decode_weights
 from fleetledger.schemas.tensors import decode_tensors, encode_tensors
 from tests.methods.dcid.making import ANT, BEE, Fleet, assignment, samples
 from tests.methods.making import as_frame, given

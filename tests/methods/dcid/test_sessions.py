@@ -13,8 +13,8 @@ from fleetledger.methods.dcid.memory import read_memory
 from fleetledger.methods.dcid.messages import means_frame
 from fleetledger.methods.dcid.model import Beginning, decode_general
 from fleetledger.methods.errors import ContributionError
-from fleetledger.methods.network_weights import decode_weights, encode_weights
-from fleetledger.methods.training import LocalData
+from fleetledger.methods.training.exchange import LocalData
+from fleetledger.methods.training.network_weights import decode_weights, encode_weights
 from fleetledger.schemas.tensors import encode_tensors
 from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.dcid import slow

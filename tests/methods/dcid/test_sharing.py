@@ -11,7 +11,7 @@ from fleetledger.methods.dcid.coordinator import COORDINATOR
 from fleetledger.methods.dcid.device import DEVICE
 from fleetledger.methods.dcid.images import decode_images, encode_images, shared_images
 from fleetledger.methods.errors import ContributionError, MethodError
-from fleetledger.methods.training import SHARED
+from fleetledger.methods.training.exchange import SHARED
 from tests.methods.dcid.making import ANT, BEE, CAT, DOG, SHAPE, asked, assignment, order, samples
 from tests.methods.dcid.pictures import PICTURES
 from tests.methods.making import given, joined
@@ -96,7 +96,7 @@ def test_old_classes_do_not_count_for_what_a_site_may_share():
 
 
 def joined_weights(of, weights):
-    from fleetledger.methods.network_weights import decode_weights, encode_weights, grown
+    from fleetledger.methods.training.network_weights import decode_weights, encode_weights, grown
 
     arrays, names = decode_weights(weights, of.network)
     return encode_weights(grown(arrays, names, (ANT, BEE), 1), (ANT, BEE))

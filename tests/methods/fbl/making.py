@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fleetledger.methods.fbl.coordinator import COORDINATOR
 from fleetledger.methods.fbl.messages import frame_of, received
-from fleetledger.methods.training import LocalData
+from fleetledger.methods.training.exchange import LocalData
 from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.exchange import Exchange
 

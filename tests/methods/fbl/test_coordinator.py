@@ -10,7 +10,7 @@ import pytest
 from fleetledger.methods.fbl.assignment import OLD_MODEL
 from fleetledger.methods.fbl.coordinator import COORDINATOR
 from fleetledger.methods.fbl.growth import first_rows
-from fleetledger.methods.network_weights import encode_weights
+from fleetledger.methods.training.network_weights import encode_weights
 from tests.methods.fbl.making import (
     ANT,
     BEE,

@@ -15,8 +15,8 @@ from fleetledger.methods.fbl.assignment import OLD_MODEL
 from fleetledger.methods.fbl.device import DEVICE
 from fleetledger.methods.fbl.losses import EXPONENT, OLD, TASKS
 from fleetledger.methods.fbl.memory import Memory, read_memory
-from fleetledger.methods.network_weights import decode_weights, encode_weights
-from fleetledger.methods.training import LocalData
+from fleetledger.methods.training.exchange import LocalData
+from fleetledger.methods.training.network_weights import decode_weights, encode_weights
 from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.fbl.making import (
     ANT,

@@ -13,7 +13,7 @@ from fleetledger.methods.fbl.assignment import OLD_MODEL
 from fleetledger.methods.fbl.coordinator import COORDINATOR
 from fleetledger.methods.fbl.device import DEVICE
 from fleetledger.methods.fbl.memory import read_memory
-from fleetledger.methods.training import RoundConfig
+from fleetledger.methods.training.exchange import RoundConfig
 from tests.methods.fbl.making import ANT, BEE, CAT, DOG, EVERY, STAGES, assignment, scenes, together
 from tests.methods.fbl.training import PICTURES, learn
 from tests.methods.making import given, order

@@ -12,7 +12,7 @@ from fleetledger.methods.fbl.assignment import FblAssignment
 from fleetledger.methods.fbl.coordinator import COORDINATOR
 from fleetledger.methods.fbl.device import DEVICE
 from fleetledger.methods.fbl.memory import Memory, read_memory
-from fleetledger.methods.training import (
+from fleetledger.methods.training.exchange import (
     ClientUpdate,
     FitInstruction,
     FitJob,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fleetledger.methods.class_sums import ClassSums
 from fleetledger.methods.errors import ContributionError, MethodError
 from fleetledger.methods.fed3r.aggregate import Fed3rAggregate
 from fleetledger.methods.fed3r.coordinator import COORDINATOR
 from fleetledger.methods.fed3r.device import DEVICE
 from fleetledger.methods.fed3r.messages import LocalStatistics, encode_statistics
-from fleetledger.methods.linear_head import LinearHead
-from fleetledger.methods.part import PartContext
+from fleetledger.methods.statistics.class_sums import ClassSums
+from fleetledger.methods.statistics.linear_head import LinearHead
+from fleetledger.methods.statistics.part import PartContext
 from fleetledger.methods.stsa.coordinator import COORDINATOR as STSA_COORDINATOR
 from fleetledger.methods.stsa.device import DEVICE as STSA_DEVICE
 from fleetledger.schemas.values import ClassName

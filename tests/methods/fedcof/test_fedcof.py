@@ -9,8 +9,8 @@ from fleetledger.methods.errors import ContributionError, MethodError
 from fleetledger.methods.fedcof.aggregate import FedcofAggregate
 from fleetledger.methods.fedcof.coordinator import COORDINATOR
 from fleetledger.methods.fedcof.device import DEVICE
-from fleetledger.methods.linear_head import LinearHead
-from fleetledger.methods.part import PartContext
+from fleetledger.methods.statistics.linear_head import LinearHead
+from fleetledger.methods.statistics.part import PartContext
 from tests.methods.samples import NAMES, WIDTH, Samples, cosine_of, make_samples, shares
 
 TOLD = COORDINATOR.assign({"min_samples_per_class": 1}, WIDTH)

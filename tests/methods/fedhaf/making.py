@@ -9,7 +9,7 @@ import numpy as np
 
 from fleetledger.methods.fedhaf.coordinator import COORDINATOR
 from fleetledger.methods.fedhaf.messages import frame_of, received
-from fleetledger.methods.training import FitInstruction, LocalData, RoundConfig
+from fleetledger.methods.training.exchange import FitInstruction, LocalData, RoundConfig
 from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.exchange import Exchange
 from tests.methods.making import told_of

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fleetledger.methods.fedhaf.coordinator import COORDINATOR
-from fleetledger.methods.network_weights import decode_weights, encode_weights
+from fleetledger.methods.training.network_weights import decode_weights, encode_weights
 from tests.methods.fedhaf.making import ANT, BEE, CAT, DOG, answer, asked, assignment, moved, sent
 from tests.methods.making import given
 

@@ -10,7 +10,7 @@ from fleetledger.methods.fedhaf.coordinator import COORDINATOR
 from fleetledger.methods.fedhaf.device import DEVICE
 from fleetledger.methods.fedhaf.memory import read_memory
 from fleetledger.methods.fedhaf.terms import KNOWN, OLD, TEACHER
-from fleetledger.methods.network_weights import encode_weights
+from fleetledger.methods.training.network_weights import encode_weights
 from fleetledger.schemas.values import ClassName
 from tests.methods.fedhaf.making import (
     ANT,

@@ -22,8 +22,8 @@ from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fedhaf.coordinator import COORDINATOR
 from fleetledger.methods.fedhaf.device import DEVICE
 from fleetledger.methods.fedhaf.messages import frame_of
-from fleetledger.methods.network_weights import decode_weights
-from fleetledger.methods.training import FitJob
+from fleetledger.methods.training.exchange import FitJob
+from fleetledger.methods.training.network_weights import decode_weights
 from tests.methods.fedhaf.making import (
     ANT,
     BEE,

@@ -11,7 +11,7 @@ import pytest
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fedhaf.exemplars import remembered, samples_of, within_cap
 from fleetledger.methods.fedhaf.memory import Exemplars, Memory, read_memory
-from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.methods.training.exchange import FitInstruction, LocalData
 from fleetledger.schemas.tensors import encode_tensors
 from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.fedhaf.making import (

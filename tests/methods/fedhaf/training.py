@@ -10,7 +10,7 @@ from fleetledger.learning.training.settings import EngineName, TrainingEngineSet
 from fleetledger.methods.fedhaf.assignment import FedHafAssignment
 from fleetledger.methods.fedhaf.coordinator import COORDINATOR
 from fleetledger.methods.fedhaf.device import DEVICE
-from fleetledger.methods.training import ClientUpdate, FitJob, LocalData, RoundOutcome
+from fleetledger.methods.training.exchange import ClientUpdate, FitJob, LocalData, RoundOutcome
 from tests.methods.fedhaf.making import ANT, BEE, CAT, DOG, EVERY, asked, order, samples
 from tests.methods.local_rounds import LocalRounds
 from tests.methods.making import given, joined

@@ -8,8 +8,8 @@ import pytest
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fedncm.coordinator import COORDINATOR, FedncmAggregate
 from fleetledger.methods.fedncm.device import DEVICE
-from fleetledger.methods.linear_head import LinearHead
-from fleetledger.methods.part import PartContext
+from fleetledger.methods.statistics.linear_head import LinearHead
+from fleetledger.methods.statistics.part import PartContext
 from tests.methods.samples import NAMES, WIDTH, Samples, cosine_of, make_samples, shares
 
 TOLD = COORDINATOR.assign({"min_samples_per_class": 1}, WIDTH)

@@ -6,7 +6,7 @@ import numpy as np
 
 from fleetledger.methods.lga.coordinator import COORDINATOR
 from fleetledger.methods.lga.messages import frame_of, received
-from fleetledger.methods.training import LocalData
+from fleetledger.methods.training.exchange import LocalData
 from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.exchange import Exchange
 

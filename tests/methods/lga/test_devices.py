@@ -17,8 +17,8 @@ from fleetledger.methods.lga.gradient_sets import decode_gradients
 from fleetledger.methods.lga.memory import read_memory
 from fleetledger.methods.lga.recovery import recover_label
 from fleetledger.methods.lga.terms import EXPONENT, GROUPS, TEACHER
-from fleetledger.methods.network_weights import decode_weights, encode_weights
-from fleetledger.methods.training import LocalData
+from fleetledger.methods.training.exchange import LocalData
+from fleetledger.methods.training.network_weights import decode_weights, encode_weights
 from fleetledger.schemas.values import ClassName
 from tests.methods.lga.making import (
     ANT,

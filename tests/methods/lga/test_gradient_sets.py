@@ -6,7 +6,7 @@ import torch
 from fleetledger.methods.errors import ContributionError
 from fleetledger.methods.lga.encoding import Encoding
 from fleetledger.methods.lga.gradient_sets import GradientSet, decode_gradients, encode_gradients
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.tensors import encode_tensors
 
 pytestmark = pytest.mark.torch

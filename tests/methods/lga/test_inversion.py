@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.packs.to_npz import decode
+from benchmarks.papers.packs.to_npz import decode
 from fleetledger.learning.training.lbfgs import LbfgsSettings
 from fleetledger.methods.lga.encoding import Encoding
 from fleetledger.methods.lga.inversion import InversionSettings, invert, peak_signal_to_noise

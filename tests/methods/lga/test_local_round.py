@@ -11,7 +11,7 @@ from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.methods.lga.coordinator import COORDINATOR
 from fleetledger.methods.lga.schedule import rates_of
 from fleetledger.methods.lga.settings import LgaSettings
-from fleetledger.methods.network_weights import decode_weights
+from fleetledger.methods.training.network_weights import decode_weights
 from tests.methods.lga import slow
 from tests.methods.lga.making import ANT, BEE, EVERY, STAGES, asked, assignment, samples, sent
 from tests.methods.lga.training import PICTURES, Taught, begun, learn

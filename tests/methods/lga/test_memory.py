@@ -12,7 +12,7 @@ from fleetledger.methods.lga.gradients_due import GradientsDue
 from fleetledger.methods.lga.holdings import Current, training_rows
 from fleetledger.methods.lga.memory import Memory, read_memory
 from fleetledger.methods.lga.settings import MemorySettings
-from fleetledger.methods.training import LocalData
+from fleetledger.methods.training.exchange import LocalData
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.tensors import encode_tensors
 from fleetledger.schemas.values import Digest

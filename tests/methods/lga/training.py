@@ -10,7 +10,7 @@ from fleetledger.methods.lga.assignment import NEW_MODEL, LgaAssignment
 from fleetledger.methods.lga.coordinator import COORDINATOR
 from fleetledger.methods.lga.device import DEVICE
 from fleetledger.methods.lga.memory import Memory, read_memory
-from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
+from fleetledger.methods.training.exchange import ClientUpdate, FitInstruction, FitJob, LocalData
 from tests.methods.lga.making import ANT, BEE, CAT, DOG, EVERY, STAGES, asked, samples
 from tests.methods.local_rounds import LocalRounds
 from tests.methods.making import given, joined, order

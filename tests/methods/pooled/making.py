@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fleetledger.methods.linear_head import LinearHead
 from fleetledger.methods.pooled.aggregate import PooledAggregate
 from fleetledger.methods.pooled.coordinator import COORDINATOR
 from fleetledger.methods.pooled.device import DEVICE
 from fleetledger.methods.pooled.messages import PooledAssignment
+from fleetledger.methods.statistics.linear_head import LinearHead
 from tests.methods.samples import NAMES, WIDTH, Samples
 
 FEATURES = COORDINATOR.assign({}, WIDTH)

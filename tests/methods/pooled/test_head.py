@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.linear_head import LinearHead
 from fleetledger.methods.pooled.aggregate import PooledAggregate
 from fleetledger.methods.pooled.coordinator import COORDINATOR
+from fleetledger.methods.statistics.linear_head import LinearHead
 from tests.methods.pooled.making import (
     FEATURES,
     MOMENTS,

@@ -7,12 +7,12 @@ import pytest
 
 from fleetledger.methods.descriptor import LEARN
 from fleetledger.methods.errors import ContributionError, MethodError
-from fleetledger.methods.part import PartContext
 from fleetledger.methods.pooled import DESCRIPTOR
 from fleetledger.methods.pooled.coordinator import COORDINATOR
 from fleetledger.methods.pooled.device import DEVICE
 from fleetledger.methods.pooled.messages import ClassFeatures, ClassMoments, encode_published
-from fleetledger.schemas.errors import SchemaError
+from fleetledger.methods.statistics.part import PartContext
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.tensors import encode_tensors
 from tests.methods.pooled.making import FEATURES, MOMENTS, payload_of
 from tests.methods.samples import NAMES, WIDTH, make_samples

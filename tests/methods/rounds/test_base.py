@@ -13,11 +13,11 @@ from fleetledger.learning.networks.vision_transformer import VisionTransformer
 from fleetledger.learning.training.loop import train_alone
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.methods.errors import ContributionError, MethodError
-from fleetledger.methods.network_weights import decode_base, decode_weights
 from fleetledger.methods.rounds.assignment import RoundsAssignment
 from fleetledger.methods.rounds.coordinator import COORDINATOR
 from fleetledger.methods.rounds.device import DEVICE
-from fleetledger.methods.training import BASE, ClientUpdate, FitInstruction, LocalData
+from fleetledger.methods.training.exchange import BASE, ClientUpdate, FitInstruction, LocalData
+from fleetledger.methods.training.network_weights import decode_base, decode_weights
 from fleetledger.schemas.rounds import RoundOrder
 from fleetledger.schemas.tensors import encode_tensors
 from fleetledger.schemas.values import ClassName, Digest

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fleetledger.methods.client_updates import UpdateFrame
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.network_weights import decode_weights, encode_weights
 from fleetledger.methods.rounds.assignment import FISHER, OLD_MODEL
 from fleetledger.methods.rounds.coordinator import COORDINATOR
 from fleetledger.methods.rounds.fisher import decode_fisher, unit_zeros
+from fleetledger.methods.training.client_updates import UpdateFrame
+from fleetledger.methods.training.network_weights import decode_weights, encode_weights
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, OWL, answer, asked, assignment, moved, sent
 

@@ -11,14 +11,14 @@ from fleetledger.learning.losses.terms import Distillation
 from fleetledger.learning.training.loop import train_alone
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.network_weights import decode_weights
 from fleetledger.methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
 from fleetledger.methods.rounds.coordinator import COORDINATOR
 from fleetledger.methods.rounds.device import DEVICE
 from fleetledger.methods.rounds.memory import read_memory
 from fleetledger.methods.rounds.messages import received
 from fleetledger.methods.rounds.terms import PAST, SERVER
-from fleetledger.methods.training import LocalData
+from fleetledger.methods.training.exchange import LocalData
+from fleetledger.methods.training.network_weights import decode_weights
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, OWL, asked, assignment, images
 from tests.methods.rounds.training import PICTURES, begun, learn, order

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from fleetledger.methods.network_weights import decode_weights, encode_weights
 from fleetledger.methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
 from fleetledger.methods.rounds.coordinator import COORDINATOR
 from fleetledger.methods.rounds.fisher import decode_fisher, encode_fisher, unit_zeros
 from fleetledger.methods.rounds.memory import Memory, read_memory
 from fleetledger.methods.rounds.messages import frame_of, received
-from fleetledger.methods.training import FitInstruction, RoundConfig
+from fleetledger.methods.training.exchange import FitInstruction, RoundConfig
+from fleetledger.methods.training.network_weights import decode_weights, encode_weights
 from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.making import given, relabelled
 from tests.methods.rounds.making import (

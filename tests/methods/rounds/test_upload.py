@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fleetledger.methods.errors import ContributionError, MethodError
-from fleetledger.methods.network_weights import decode_weights
 from fleetledger.methods.rounds.assignment import FISHER
 from fleetledger.methods.rounds.coordinator import COORDINATOR
-from fleetledger.methods.update_forms import Upload
+from fleetledger.methods.training.network_weights import decode_weights
+from fleetledger.methods.training.update_forms import Upload
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, answer, asked, assignment, moved, sent
 

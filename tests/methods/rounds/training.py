@@ -8,7 +8,7 @@ from fleetledger.learning.networks.pictures import Pictures
 from fleetledger.methods.rounds.assignment import RoundsAssignment
 from fleetledger.methods.rounds.coordinator import COORDINATOR
 from fleetledger.methods.rounds.device import DEVICE
-from fleetledger.methods.training import FitInstruction
+from fleetledger.methods.training.exchange import FitInstruction
 from fleetledger.schemas.rounds import RoundOrder
 from fleetledger.schemas.values import ClassName
 from tests.methods.local_rounds import LocalRounds

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fleetledger.learning.numerics.estimated_gram import ClassGroups, EstimatorRule, estimated_gram
 from fleetledger.learning.numerics.triangles import symmetric
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.part import PartContext
+from fleetledger.methods.statistics.part import PartContext
 from fleetledger.methods.stsa.aggregate import StsaAggregate
 from fleetledger.methods.stsa.coordinator import COORDINATOR
 from fleetledger.methods.stsa.device import DEVICE

@@ -6,7 +6,7 @@ from threadpoolctl import threadpool_limits
 
 from fleetledger.learning.numerics.ridge_choice import RIDGES
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.statistics import FeatureMoments
+from fleetledger.methods.statistics.sides import FeatureMoments
 from fleetledger.methods.stsa.aggregate import StsaAggregate
 from fleetledger.methods.stsa.coordinator import COORDINATOR
 from fleetledger.methods.stsa.messages import StsaAssignment

@@ -7,7 +7,7 @@ import pytest
 
 from fleetledger.learning.numerics.triangles import diagonal_index, symmetric
 from fleetledger.methods.errors import ContributionError, MethodError
-from fleetledger.methods.part import PartContext
+from fleetledger.methods.statistics.part import PartContext
 from fleetledger.methods.stsa.coordinator import COORDINATOR
 from fleetledger.methods.stsa.device import DEVICE, compute_statistics
 from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment

@@ -15,7 +15,7 @@ import pytest
 from fleetledger.learning.numerics.exact_sum import ScaledIntegers
 from fleetledger.learning.numerics.grouping import _shuffled
 from fleetledger.methods.errors import ContributionError
-from fleetledger.methods.part import PartContext
+from fleetledger.methods.statistics.part import PartContext
 from fleetledger.methods.stsa.aggregate import StsaAggregate
 from fleetledger.methods.stsa.coordinator import COORDINATOR, frozen_map
 from fleetledger.methods.stsa.device import DEVICE

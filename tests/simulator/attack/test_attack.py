@@ -9,7 +9,7 @@ from PIL import Image
 
 from fleetledger import command_line
 from fleetledger.learning.networks.registry import build_network
-from fleetledger.methods.network_weights import encode_weights
+from fleetledger.methods.training.network_weights import encode_weights
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.attack.report import BLURRED, CLEAR, meaning
 

@@ -14,7 +14,7 @@ from fleetledger.export.mobilenet_v2 import random_weights
 from fleetledger.export.preprocessing_file import preprocessing_toml
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.learning.numerics.preprocessing import preprocess
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.backbones.loading import Backbone, load_backbone
 from fleetledger.simulator.datasets.digits import split_digits

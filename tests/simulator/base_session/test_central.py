@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleetledger.methods.network_weights import decode_weights
 from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.training.network_weights import decode_weights
 from fleetledger.simulator.base_session.central import dealt
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.engines.network_meter import NetworkMeter

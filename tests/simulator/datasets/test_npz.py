@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.packs.to_npz import decode, encode, read_packs
+from benchmarks.papers.packs.to_npz import decode, encode, read_packs
 from fleetledger.simulator.datasets.npz import load_npz, save_npz
 from fleetledger.simulator.errors import DatasetError
 

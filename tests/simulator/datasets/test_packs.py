@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.packs.omniglot import character_names, read_pack
-from benchmarks.packs.to_npz import read_packs
+from benchmarks.papers.packs.omniglot import character_names, read_pack
+from benchmarks.papers.packs.to_npz import read_packs
 from fleetledger.simulator.datasets.loading import DataSettings, load_split
 from fleetledger.simulator.datasets.npz import save_npz
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.simulator.datasets.loading import DataSettings, load_split
 from fleetledger.simulator.errors import DatasetError
 from tests.simulator.datasets.drawing import pixels

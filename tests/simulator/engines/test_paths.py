@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from fleetledger.device_agent.sources.scenes import IMAGES, MASKS
+from fleetledger.device_agent.samples.sources.scenes import IMAGES, MASKS
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.digits import load_digits
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleetledger.device_agent.inference.installed_model import (
+from fleetledger.device_agent.models.inference.installed_model import (
     Frozen,
     InferenceSession,
     SessionSettings,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleetledger.device_agent.inference.installed_model import InferenceSession
+from fleetledger.device_agent.models.inference.installed_model import InferenceSession
 from fleetledger.simulator.features import bank, extraction
 from fleetledger.simulator.features.bank import open_bank
 from fleetledger.simulator.features.extraction import BatchExtractor

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.plan.fleet_plan import FleetPlan, Group, StagePlan
 

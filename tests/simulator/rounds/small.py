@@ -15,7 +15,12 @@ from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from fleetledger.coordinator.topics.stages.entries import StageOpened
 from fleetledger.methods.registry import training_coordinator, training_device
-from fleetledger.methods.training import CountedUpdate, FitInstruction, LocalData, RoundConfig
+from fleetledger.methods.training.exchange import (
+    CountedUpdate,
+    FitInstruction,
+    LocalData,
+    RoundConfig,
+)
 from fleetledger.schemas.rounds import RoundOrder
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from fleetledger.learning.networks.pictures import Pictures
 from fleetledger.learning.networks.registry import build_network
-from fleetledger.methods.training import RoundParts
+from fleetledger.methods.training.exchange import RoundParts
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from fleetledger.simulator.engines.network_inputs import inputs_of
 from fleetledger.simulator.engines.network_meter import NetworkMeter

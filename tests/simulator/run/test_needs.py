@@ -5,7 +5,7 @@ import re
 import pytest
 
 from fleetledger.methods.descriptor import LEARN, Descriptor
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.run import runs
 

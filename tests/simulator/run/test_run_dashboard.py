@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from fleetledger.coordinator.dashboard.pages import PAGES
-from fleetledger.schemas.pip_command import pip_install
+from fleetledger.runtime.pip_command import pip_install
 from fleetledger.simulator.engines.interface import Engine
 from fleetledger.simulator.run import run_dashboard
 from fleetledger.simulator.run.run_dashboard import RunDashboard

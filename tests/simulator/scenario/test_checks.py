@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fleetledger.schemas.setting_faults import describe_faults
+from fleetledger.runtime.setting_faults import describe_faults
 from fleetledger.simulator.scenario.model import Scenario
 
 GROUPS = {"rule": "redrawn", "joining": 2}

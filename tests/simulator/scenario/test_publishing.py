@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.mqtt.homes import settings_text
 from fleetledger.simulator.engines.mqtt.settings import agent_settings

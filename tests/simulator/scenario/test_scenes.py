@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fleetledger.schemas.setting_faults import describe_faults
+from fleetledger.runtime.setting_faults import describe_faults
 from fleetledger.simulator.datasets.loading import names_of
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.loading import parse_scenario

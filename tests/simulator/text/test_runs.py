@@ -12,8 +12,8 @@ import onnxruntime
 import pytest
 from rich.console import Console
 
-from fleetledger.device_agent.sources.cache import DigestCache
-from fleetledger.device_agent.sources.folder import SUFFIXES_OF, FolderSource
+from fleetledger.device_agent.samples.sources.cache import DigestCache
+from fleetledger.device_agent.samples.sources.folder import SUFFIXES_OF, FolderSource
 from fleetledger.export.backbone import import_backbone
 from fleetledger.learning.numerics.preprocessing import preprocess
 from fleetledger.schemas.models import Manifest

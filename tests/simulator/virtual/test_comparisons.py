@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleetledger.device_agent.comparison.images import ComparedImage
-from fleetledger.device_agent.comparison.opinions import SampleModel
+from fleetledger.device_agent.models.comparison.images import ComparedImage
+from fleetledger.device_agent.models.comparison.opinions import SampleModel
 from fleetledger.learning.errors import NotFiniteError
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.loading import DataSettings, load_split

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fleetledger.device_agent.core.records import ImageToCount
-from fleetledger.device_agent.images import scene_digest
-from fleetledger.device_agent.training import read_scenes
-from fleetledger.methods.training import LocalData
+from fleetledger.device_agent.models.training import read_scenes
+from fleetledger.device_agent.samples.images import scene_digest
+from fleetledger.methods.training.exchange import LocalData
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.segmentation.images import SegmentedImages

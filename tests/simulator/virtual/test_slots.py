@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.device_agent.slots import ModelSlots, Slot
+from fleetledger.device_agent.models.slots import ModelSlots, Slot
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.virtual.slots import MemorySlots, QuickSlots
 

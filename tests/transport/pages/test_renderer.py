@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from fleetledger.transport.pages.renderer import PageTemplates
 
-TEMPLATES = PageTemplates("fleetledger.device_agent.label_page")
+TEMPLATES = PageTemplates("fleetledger.device_agent.apps.label_page")
 FRAME = SimpleNamespace(place="<b>gate</b>", version="1", person=None, first_page="the images")
 
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from fleetledger.learning.errors import LearningError
-from fleetledger.methods.training import ClientUpdate, Summing
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.methods.training.exchange import ClientUpdate, Summing
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.light.answer_hasher import (

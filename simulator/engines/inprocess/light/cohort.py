@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fleetledger.coordinator.errors import BlobError
 from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.device_agent.errors import AgentError
-from fleetledger.device_agent.observation import check_novelty
-from fleetledger.device_agent.training import TrainingSession
+from fleetledger.device_agent.models.training import TrainingSession
+from fleetledger.device_agent.program.observation import check_novelty
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.registry import training_device
-from fleetledger.methods.training import FitInstruction, LocalData, Observed, Partial
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.methods.training.exchange import FitInstruction, LocalData, Observed, Partial
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples
 from fleetledger.simulator.engines.inprocess.light.task import RoundTask

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fleetledger.coordinator.core import inputs
-from fleetledger.methods.training import RoundParts
+from fleetledger.methods.training.exchange import RoundParts
 from fleetledger.schemas.envelope import Sender
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.proxy import PrototypeGradients

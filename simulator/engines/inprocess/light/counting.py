@@ -26,7 +26,7 @@ from fleetledger.device_agent.core.changes import Put
 from fleetledger.device_agent.core.inputs import PartComputed
 from fleetledger.device_agent.core.requests import ComputePart
 from fleetledger.device_agent.core.state import AgentRules, DeviceIdentity
-from fleetledger.device_agent.part_secret import context_of
+from fleetledger.device_agent.home.part_secret import context_of
 from fleetledger.methods.registry import descriptor
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import Contribution, Nothing

@@ -12,7 +12,7 @@ from pathlib import Path
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
 from fleetledger.learning.networks.network import Network
 from fleetledger.methods.registry import training_coordinator
-from fleetledger.methods.training import RoundParts
+from fleetledger.methods.training.exchange import RoundParts
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.engines.inprocess.expected_answers import ExpectedAnswers
 from fleetledger.simulator.engines.inprocess.light.fleet import LightFleet

@@ -10,8 +10,8 @@ from fleetledger.coordinator.core.inputs import CoordinatorConnected
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.rounds.state import Round
-from fleetledger.device_agent.capabilities import find_capabilities
 from fleetledger.device_agent.core.policy import publishes_gradients, withheld
+from fleetledger.device_agent.program.capabilities import find_capabilities
 from fleetledger.learning.numerics.blas import numpy_on_one_thread
 from fleetledger.methods.registry import training_device
 from fleetledger.schemas.presence import Birth, Death

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fleetledger.device_agent.core.records import Sighting
 from fleetledger.device_agent.core.scans import sight
 from fleetledger.device_agent.core.training import images_asked
-from fleetledger.methods.training import Exemplars, LocalData
+from fleetledger.methods.training.exchange import Exemplars, LocalData
 from fleetledger.schemas.rounds import RoundOrder
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.simulator.datasets.samples import SampleSet

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from fleetledger.coordinator.ledger.blobs import BlobStore
-from fleetledger.schemas.message import Strict
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.run.durable import replace_file

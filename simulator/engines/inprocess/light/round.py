@@ -23,9 +23,9 @@ from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.device_agent.core.gradients import gradients_message
 from fleetledger.device_agent.core.notices import problem
 from fleetledger.device_agent.core.records import TrainingJob
-from fleetledger.device_agent.training import made_gradients
+from fleetledger.device_agent.models.training import made_gradients
 from fleetledger.methods.registry import descriptor
-from fleetledger.methods.training import ClientUpdate, CountedUpdate
+from fleetledger.methods.training.exchange import ClientUpdate, CountedUpdate
 from fleetledger.schemas.contributions import Contribution, Nothing, PartKey
 from fleetledger.schemas.rounds import RoundAnswer
 from fleetledger.schemas.values import DeviceId, Digest

@@ -13,9 +13,9 @@ from fleetledger.coordinator.models.network_maker import config_of
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened
 from fleetledger.coordinator.topics.rounds.state import Round
-from fleetledger.device_agent.training import instruction_of
+from fleetledger.device_agent.models.training import instruction_of
 from fleetledger.methods.registry import training_coordinator
-from fleetledger.methods.training import (
+from fleetledger.methods.training.exchange import (
     CountedUpdate,
     FitInstruction,
     RoundConfig,

@@ -31,11 +31,11 @@ from fleetledger.device_agent.core.requests import (
 )
 from fleetledger.device_agent.core.session import Rule, turn
 from fleetledger.device_agent.core.state import AgentRecords, AgentRules, AgentState, DeviceIdentity
-from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.mail import as_sent
-from fleetledger.device_agent.part_secret import context_of
+from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.home.part_secret import context_of
+from fleetledger.device_agent.home.store.blobs import BlobFolder
+from fleetledger.device_agent.program.mail import as_sent
 from fleetledger.device_agent.settings import AgentSettings
-from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.envelope import Envelope, Sender, encode

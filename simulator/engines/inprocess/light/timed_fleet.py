@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
-from fleetledger.device_agent.capabilities import find_capabilities
 from fleetledger.device_agent.core.session import (
     ACTING,
     COMPARING,
@@ -15,6 +14,7 @@ from fleetledger.device_agent.core.session import (
     Rule,
     in_order,
 )
+from fleetledger.device_agent.program.capabilities import find_capabilities
 from fleetledger.schemas.proxy import PrototypeGradients
 from fleetledger.schemas.values import BootId, DeviceId
 from fleetledger.simulator.engines.inprocess.fleet import Fleet

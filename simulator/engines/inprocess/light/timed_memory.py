@@ -15,8 +15,8 @@ from pathlib import Path
 from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.records import OutboxKey
 from fleetledger.device_agent.core.state import AgentRecords
-from fleetledger.device_agent.store.rows import RowName, changed_rows, message_name, records_of
-from fleetledger.schemas.message import Strict
+from fleetledger.device_agent.home.store.rows import RowName, changed_rows, message_name, records_of
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import BootId, DeviceId, Digest
 from fleetledger.simulator.virtual.slots import KeptSlots, MemorySlots
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.fleet_view.history import History, make_home
+from benchmarks.speed.fleet_view.history import History, make_home
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.dashboard.app import make_app
 from fleetledger.coordinator.ledger.entries import EntryDraft

@@ -17,8 +17,8 @@ from fleetledger.coordinator.live.snapshot import (
     HistogramNow,
     LiveSnapshot,
 )
+from fleetledger.runtime.problems import DatedProblem
 from fleetledger.schemas.health import DeviceHealth, HealthProblem, ThermalZone
-from fleetledger.schemas.problems import DatedProblem
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.reports.test_old_and_new_classes import two_stages
 from tests.coordinator.reports.test_views import write

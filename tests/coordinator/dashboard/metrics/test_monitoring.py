@@ -14,7 +14,7 @@ import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from benchmarks.fleet_view.dashboard import dashboard as dashboard_process
+from benchmarks.speed.fleet_view.dashboard import dashboard as dashboard_process
 from tests.coordinator.dashboard.served import a_fleet
 
 DOCS = Path(__file__).parents[4] / "docs"

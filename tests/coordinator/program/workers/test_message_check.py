@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.contribution_rate.load import FLEET, Plan, make_messages
+from benchmarks.speed.contribution_rate.load import FLEET, Plan, make_messages
 from fleetledger.coordinator.models.backbones import prepare_backbone
 from fleetledger.coordinator.models.payload_check import (
     PayloadCheck,

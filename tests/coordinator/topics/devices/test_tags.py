@@ -8,8 +8,8 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice, chosen
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice, TagDevices
 from fleetledger.coordinator.topics.devices.entries import DeviceBorn, DeviceTagged
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.envelope import Sender
-from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.presence import Birth
 from fleetledger.schemas.tags import MAX_TAGS, TagName, TagSelector, TagValue
 from fleetledger.schemas.values import BootId, DeviceId

@@ -23,8 +23,8 @@ from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.releases.entries import ReleaseSigned, RootPublished
 from fleetledger.coordinator.trust.key_files import make_key, public_file
 from fleetledger.coordinator.trust.release_key import release_signer
+from fleetledger.runtime.private_file import write_private
 from fleetledger.schemas.keys import SigningKey
-from fleetledger.schemas.private_file import write_private
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import exported
 from tests.coordinator.topics.releases.test_releases import ROTATED, ReleasingBench

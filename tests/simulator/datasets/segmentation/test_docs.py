@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from fleetledger.device_agent.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
 from fleetledger.simulator.datasets.loading import names_of
 from fleetledger.simulator.datasets.segmentation.digit_scenes import SceneSettings
 from tests.simulator.plan.segmentation.task_setting import TaskSetting

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.packs.segmentation import new_values, read_pack
-from benchmarks.packs.to_npz import encode
+from benchmarks.papers.packs.segmentation import new_values, read_pack
+from benchmarks.papers.packs.to_npz import encode
 from fleetledger.simulator.datasets.npz import (
     load_segmentation_npz,
     save_npz,

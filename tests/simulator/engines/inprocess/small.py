@@ -13,7 +13,7 @@ from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported
 from fleetledger.device_agent.core.records import Job
-from fleetledger.device_agent.part_secret import part_context
+from fleetledger.device_agent.home.part_secret import part_context
 from fleetledger.device_agent.settings import AgentDataSettings, AgentSettings
 from fleetledger.methods.registry import statistics_coordinator, statistics_device
 from fleetledger.schemas.contributions import PartKey

@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from PIL import Image
 
-from fleetledger.device_agent.sources.cache import DigestCache
-from fleetledger.device_agent.sources.folder import SETTLE_SECONDS, FolderSource
+from fleetledger.device_agent.samples.sources.cache import DigestCache
+from fleetledger.device_agent.samples.sources.folder import SETTLE_SECONDS, FolderSource
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.images import LabelledImages
 from fleetledger.simulator.engines.mqtt.delivery import deliver

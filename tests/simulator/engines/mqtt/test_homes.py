@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.device_agent.settings import (
     AgentBrokerSettings,
     AgentDataSettings,

@@ -9,12 +9,12 @@ import pytest
 from PIL import Image
 
 from fleetledger.device_agent.core.inputs import Scanned
-from fleetledger.device_agent.sources.cache import DigestCache
-from fleetledger.device_agent.sources.mask_classes import load_mask_classes
-from fleetledger.device_agent.sources.masks import decode_mask
-from fleetledger.device_agent.sources.scene_folder import SceneFolder
-from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, MASKS
-from fleetledger.device_agent.sources.shown_classes import ShownCache
+from fleetledger.device_agent.samples.sources.cache import DigestCache
+from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.samples.sources.masks import decode_mask
+from fleetledger.device_agent.samples.sources.scene_folder import SceneFolder
+from fleetledger.device_agent.samples.sources.scenes import CLASSES, IMAGES, MASKS
+from fleetledger.device_agent.samples.sources.shown_classes import ShownCache
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.mqtt.delivery import hand_over, prepare
 from fleetledger.simulator.engines.mqtt.scene_delivery import make_folders

@@ -9,12 +9,12 @@ from contextlib import ExitStack
 import torch
 
 import fleetledger.learning.training.engine  # noqa: F401 - before a lot is waited for
-from fleetledger.device_agent.memory import quick_allocation
+from fleetledger.device_agent.home.memory import quick_allocation
 from fleetledger.learning.numerics.blas import numpy_on_one_thread
 from fleetledger.learning.training.resident import Residence
 from fleetledger.methods import __path__ as method_folders
 from fleetledger.methods import registry
-from fleetledger.methods.training import Partial
+from fleetledger.methods.training.exchange import Partial
 from fleetledger.simulator.engines.inprocess.light.batches import Adding
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources, Member
 from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples, TrainInputs

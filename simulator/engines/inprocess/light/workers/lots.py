@@ -18,8 +18,8 @@ from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from fleetledger.methods.training import LocalData, Partial, Summing
-from fleetledger.schemas.count_words import count_of
+from fleetledger.methods.training.exchange import LocalData, Partial, Summing
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.light.batches import Adding, Done
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources, DeviceHoldings

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fleetledger.methods.training import Partial
+from fleetledger.methods.training.exchange import Partial
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
 from fleetledger.simulator.engines.inprocess.light.holdings import TrainInputs
 from fleetledger.simulator.engines.inprocess.light.workers.lots import Worker, WorkerLostError

@@ -14,8 +14,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from fleetledger.methods.training import Partial
-from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.methods.training.exchange import Partial
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
 from fleetledger.simulator.engines.inprocess.light.workers.lots import Worker, WorkerLostError
 from fleetledger.simulator.errors import EngineError

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
+from benchmarks.speed.kernel_counts.accelerator import DEVICE, FakeAccelerator
 from fleetledger.coordinator.topics.rounds.entries import RoundClosed
 from fleetledger.learning.training import memory, resident
 from fleetledger.learning.training.shared_inference import SharedInference
-from fleetledger.methods.averaged_device import Answer
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.rounds.device import RoundsDevice
-from fleetledger.methods.training import ClientUpdate
+from fleetledger.methods.training.averaged_device import Answer
+from fleetledger.methods.training.exchange import ClientUpdate
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from fleetledger.simulator.records import NoveltyCheckRecord

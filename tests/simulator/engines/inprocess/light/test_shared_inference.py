@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
-from benchmarks.kernel_counts.round_paths import (
+from benchmarks.speed.kernel_counts.accelerator import DEVICE, FakeAccelerator
+from benchmarks.speed.kernel_counts.round_paths import (
     PICTURES,
     Asked,
     dcid_device,
@@ -20,7 +20,7 @@ from benchmarks.kernel_counts.round_paths import (
 from fleetledger.learning.networks.head import WEIGHT
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.methods.dcid.assignment import MEANS, TRAIN_ALONE
-from fleetledger.methods.training import Observed
+from fleetledger.methods.training.exchange import Observed
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.virtual.shared_inference import AskedMember, with_shared_inference

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
+from benchmarks.speed.kernel_counts.accelerator import DEVICE, FakeAccelerator
 from fleetledger.learning.training import memory
 from fleetledger.simulator.engines.inprocess.light import fleet
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources

@@ -1,0 +1,1 @@
+"""What papers claim and what our rules are worth: accuracy, detection, verdicts."""

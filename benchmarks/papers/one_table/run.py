@@ -1,0 +1,171 @@
+"""One table of all methods on one footing: features, devices, rounds, exemplars and bytes.
+
+    FLEETLEDGER_DATA=FOLDER OMP_NUM_THREADS=1 python -m benchmarks.papers.one_table.run
+    python -m benchmarks.papers.one_table.run --methods lga,glfc --seeds 1
+    python -m benchmarks.papers.one_table.run --minutes 30  # begins no further run after that
+    python -m benchmarks.papers.one_table.run --tables  # writes table and picture anew
+
+The folder holds cifar100.npz and mobilenet_v2.safetensors, as for the scenario `cifar100-best`;
+torch is needed. First each method's rate is chosen on training images that are held out, then come
+the seeds, one after the other for all methods, and those that take minutes at the end. Every run is
+stored in benchmarks/results/one_table.json when it has ended, and is not run again; one that was
+stopped goes on from its folder in --runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.arguments import names_among
+from benchmarks.machine import describe_machine
+from benchmarks.papers.one_table.cases import METHODS, SCENARIO, SEEDS, Method
+from benchmarks.papers.one_table.material import Material, make_material
+from benchmarks.papers.one_table.measuring import measured
+from benchmarks.papers.one_table.plot import draw
+from benchmarks.papers.one_table.tables import tables
+from benchmarks.run_folders import run_case
+from fleetledger.simulator.scenario.loading import DATA_VARIABLE
+
+RESULTS = Path(__file__).resolve().parents[2] / "results" / "one_table.json"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run: of a method at a rate, on a seed of the table or, without one, to choose a rate."""
+
+    method: str
+    rate: float | None
+    seed: int | None
+
+    @property
+    def key(self) -> str:
+        """Where it is kept in the results."""
+        return f"seed {self.seed}" if self.seed is not None else f"{self.rate:g}"
+
+
+def main() -> None:
+    """Measure and store, run by run."""
+    arguments = _arguments()
+    if arguments.tables:
+        write(arguments.out, read(arguments.out))
+        return
+    import torch
+
+    torch.set_num_threads(1)
+    material = make_material(arguments.core, arguments.runs / "material", SCENARIO)
+    ends = time.monotonic() + 60 * arguments.minutes
+    for step in steps(arguments.methods, arguments.seeds, lambda: read(arguments.out)):
+        if time.monotonic() > ends:
+            break
+        found = carried_out(step, material, arguments.runs)
+        print(step.method, step.key, json.dumps(found), flush=True)
+        store(arguments.out, step, found)
+
+
+def steps(
+    names: list[str], seeds: list[int], results: Callable[[], Mapping[str, Any]]
+) -> Iterator[Step]:
+    """Yield what is still to be run; `results` gives what is known by then."""
+    for name in names:
+        method = METHODS[name]
+        for rate in method.rates if method.rate and method.tuned_as is None else ():
+            if f"{rate:g}" not in known(results(), "rates", name):
+                yield Step(name, rate, None)
+    for dear in (False, True):
+        for seed in seeds:
+            for name in (name for name in names if METHODS[name].dear == dear):
+                if f"seed {seed}" not in known(results(), "runs", name):
+                    yield Step(name, best_rate(results(), name), seed)
+
+
+def known(results: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:
+    """Return what is known of a method, by rate (`rates`) or by seed (`runs`)."""
+    found: Mapping[str, Any] = results[kind].get(name, {})
+    return found
+
+
+def best_rate(results: Mapping[str, Any], name: str) -> float | None:
+    """Return the rate with the best average on the images held out; None where none is chosen."""
+    method = METHODS[name]
+    if method.rate is None:
+        return None
+    tried = known(results, "rates", method.tuned_as or name)
+    return float(max(tried, key=lambda rate: float(tried[rate]["average"])))
+
+
+def carried_out(step: Step, material: Material, runs: Path) -> dict[str, Any]:
+    """Run a step in a folder that goes away afterwards; return its numbers."""
+    method = METHODS[step.method]
+    folder = runs / f"{step.method}-{step.key.replace(' ', '-')}{'' if step.seed else '-tuning'}"
+    found = measured(run_case(SCENARIO, _changes(step, method, material), folder), folder)
+    shutil.rmtree(folder)
+    return {**({"rate": step.rate} if step.rate else {}), **found}
+
+
+def _changes(step: Step, method: Method, material: Material) -> list[str]:
+    if step.seed is not None:
+        return method.changes(material, step.seed, step.rate)
+    assert step.rate is not None, "only rates are tried without a seed of the table"
+    return method.tuning_changes(material, step.rate)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the results so far."""
+    if path.exists():
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+    return {"claim": "one_table", "machine": {}, "rates": {}, "runs": {}}
+
+
+def store(path: Path, step: Step, found: Mapping[str, Any]) -> None:
+    """Put a run into the results, in place of an older one of the same name."""
+    machine = {**describe_machine("numpy", "torch", "onnxruntime"), "threads": 1}
+    write(path, {**added(read(path), step, found), "machine": machine})
+
+
+def added(results: Mapping[str, Any], step: Step, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the results with a run more."""
+    kind = "runs" if step.seed is not None else "rates"
+    of_method = {**known(results, kind, step.method), step.key: found}
+    return {**results, kind: {**results[kind], step.method: of_method}}
+
+
+def write(path: Path, results: Mapping[str, Any]) -> None:
+    """Write results, table and picture."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    building = path.with_suffix(".part")
+    building.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    building.replace(path)
+    path.with_suffix(".md").write_text(tables(results), encoding="utf-8")
+    draw(results, path.with_suffix(".png"))
+
+
+def _arguments() -> argparse.Namespace:
+    data = Path(os.environ.get(DATA_VARIABLE, "."))
+    runs = Path(tempfile.gettempdir()) / "one_table"
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--core", type=_path, default=_path(data / "cifar100.npz"))
+    parser.add_argument("--methods", type=names_among(METHODS), default=list(METHODS))
+    parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
+    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--runs", type=_path, default=runs)
+    parser.add_argument("--out", type=_path, default=RESULTS)
+    parser.add_argument("--tables", action="store_true", help="measure nothing")
+    return parser.parse_args()
+
+
+def _path(text: str | Path) -> Path:
+    return Path(text).expanduser().absolute()
+
+
+if __name__ == "__main__":
+    main()

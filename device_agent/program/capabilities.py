@@ -1,0 +1,31 @@
+"""What this machine can run, as it is told with every birth."""
+
+from __future__ import annotations
+
+import platform
+from importlib.util import find_spec
+
+import psutil
+
+from fleetledger.runtime.installed_version import installed_version
+from fleetledger.schemas.offers import HTTPS
+from fleetledger.schemas.presence import Capabilities
+
+OPTIONAL_FEATURES = ("numpy", "onnxruntime", "torch")
+"""Packages whose presence decides which phases of which methods can run here."""
+
+
+def find_capabilities() -> Capabilities:
+    """Say what this device can run, without importing it."""
+    return Capabilities(
+        agent_version=installed_version(),
+        python=platform.python_version(),
+        machine=f"{platform.system()} {platform.machine()}",
+        features=frozenset(
+            [
+                HTTPS,
+                *(name for name in OPTIONAL_FEATURES if find_spec(name) is not None),
+            ]
+        ),
+        memory_mib=int(psutil.virtual_memory().total) >> 20,
+    )

@@ -1,0 +1,334 @@
+"""`status.json`: what a running agent says of itself, for `agent status` and for other programs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from fleetledger.device_agent.core.models import open_action, waits_for_hours
+from fleetledger.device_agent.core.policy import images_asked, refusal, withheld
+from fleetledger.device_agent.core.presence import wire_fault
+from fleetledger.device_agent.core.releases import root_of
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.device_agent.program.round_traffic import RoundTraffic
+from fleetledger.device_agent.settings import Exemplars, Samples
+from fleetledger.learning.numerics.detection import ENTROPY, DetectionRules, Detector
+from fleetledger.methods.registry import can_learn
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.pip_command import pip_install
+from fleetledger.runtime.problems import DatedProblem
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.values import ClassName, DeviceId, Digest, FleetId
+from fleetledger.schemas.variants import VariantName
+from fleetledger.transport.meter import Counts
+
+REMEMBERED = 10
+"""Problems and refusals shown."""
+MIB = 1 << 20
+
+
+class RoundBytes(Strict):
+    """Payload bytes that crossed in a round, by the transport's meter."""
+
+    number: int
+    bytes_up: int
+    bytes_down: int
+
+
+class Status(Strict):
+    """What runs, what waits, what is wrong."""
+
+    device: DeviceId
+    fleet: FleetId
+    process: int
+    written_ns: int
+    """Nanoseconds since 1970, when this was written."""
+    connected: bool
+    coordinator: bool
+    """Whether the coordinator is there and has said what it holds."""
+    wire: str
+    """Version of the wire that is spoken with the coordinator, of those that both know."""
+    stage: int | None
+    method: str = ""
+    """What the fleet learns with; empty before the coordinator was heard."""
+    provider: str | None
+    left_providers: tuple[str, ...] = ()
+    """Execution providers that were left for the next one, each with the reason."""
+    building: str = ""
+    """What is built of a model before it is tried; empty where nothing is."""
+    inference_p95_seconds: float | None = None
+    """Of the newest hundreds of samples that the active model was asked about; None where there
+    was none."""
+    conditions: str = ""
+    """Power mode, heat and throttling of the machine now; empty where nothing is known."""
+    active_version: int | None
+    active_manifest: Digest | None
+    variant: VariantName | None = None
+    """The variant of the frozen part that it runs on; None for the reference."""
+    model_state: str
+    """State and reason of the last desired model."""
+    candidate: str = ""
+    """The model that is kept beside the one that runs, and what is being compared; empty where
+    neither is so."""
+    parts: dict[str, int]
+    """Number of parts by state."""
+    counted_images: int
+    images_on_disk: int
+    samples: Samples = "pictures"
+    """What lies there: pictures, or texts."""
+    settled: bool = False
+    """Whether nothing is left to count, to measure or to send for the stage."""
+    outbox: int
+    dead_letters: int
+    trust: str = ""
+    """By which root models are installed, and which release runs; empty without a root."""
+    silence: str = ""
+    """That nothing new which the coordinator has signed came for long; empty while it is heard."""
+    ledger_seen: int | None = None
+    """Entries up to which the ledger's history was proven to this device."""
+    key: str = ""
+    """Hash of this device's key, and of one that waits for the coordinator; empty without any."""
+    refusals: tuple[str, ...] = Field(max_length=REMEMBERED)
+    waiting_classes: dict[ClassName, int]
+    training: str = ""
+    """What is trained, what was answered last, or what keeps this device from it; empty in a fleet
+    that trains no network."""
+    exemplars: int = 0
+    """Samples of older classes that the method remembers here."""
+    exemplars_as: Exemplars = "images"
+    """As digests of images in the folder, or as features that stay when the image is gone."""
+    feature_cache_bytes: int = 0
+    """Size of the cache of features on the disk."""
+    novelty_check: str = ""
+    """What the fleet's model made of this device's images when it last looked; empty where it never
+    did."""
+    rounds: tuple[RoundBytes, ...] = ()
+    """The newest rounds since the start, oldest first."""
+    gradients: int = 0
+    """Sets of gradients without the proxy's receipt."""
+    policy: str = ""
+    """Why this device gives nothing, no gradients or no images for what the fleet asks, or that its
+    images leave it; empty where none of this is so."""
+    detection: str = "off"
+    """The last batch of new images that was measured, and what it was compared with."""
+    left_out: int = 0
+    """Samples on the disk that are left out: unreadable, or without finite numbers of the model."""
+    doing: str = ""
+    """Work that has taken more than a minute, and what it is at; empty where there is none."""
+    problems: tuple[DatedProblem, ...] = ()
+    """What is wrong now; first what keeps the agent from giving or getting, then the newest."""
+    past: tuple[DatedProblem, ...] = ()
+    """What was wrong or went wrong within a day, the last to end first."""
+    ended: str = ""
+    """Why the agent has ended; empty while it runs."""
+    resident_mib: float
+    bytes_up: int
+    bytes_down: int
+
+
+def read_status(path: Path) -> Status | None:
+    """Return the last status; None where there is none that can be read."""
+    try:
+        return Status.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def write_status(path: Path, status: Status) -> None:
+    """Replace the file in one step, so that nobody reads half of it."""
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(status.model_dump_json(indent=1), encoding="utf-8")
+    temporary.replace(path)
+
+
+def is_settled(state: AgentState) -> bool:
+    """Whether all images there are were looked at for the assignment, and all messages answered.
+
+    Where a network is trained, an order that came is carried out then; another one may follow.
+    """
+    assignment, scanning = state.records.assignment, state.scanning
+    if assignment is None or scanning.done_for != assignment.action or not scanning.at_rest:
+        return False
+    done = state.work.settled if assignment.frozen is not None else _has_trained(state, assignment)
+    waits = state.records.outbox or state.records.comparing is not None
+    return done and not state.detecting.running and not waits
+
+
+def _has_trained(state: AgentState, assignment: Assignment) -> bool:
+    """Whether no order is left to carry out."""
+    order = assignment.round
+    return state.training.job is None and (order is None or order.number in state.records.answered)
+
+
+def part_states(state: AgentState) -> dict[str, int]:
+    """Count the parts by their state."""
+    counts: dict[str, int] = {}
+    for part in state.records.parts.values():
+        counts[part.state] = counts.get(part.state, 0) + 1
+    return counts
+
+
+def describe_model(state: AgentState) -> str:
+    """Say what became of the last desired model."""
+    status, wanted = state.records.status, open_action(state)
+    if wanted is not None and wanted.hours is not None and waits_for_hours(state):
+        return f"version {wanted.version} waits until {_time_of_day(wanted.hours.begins)}"
+    if status is None:
+        return "none was desired yet"
+    reason = f": {status.reason}" if status.reason else ""
+    return f"version {status.version} {status.state.replace('_', ' ')}{reason}"
+
+
+def describe_wire(state: AgentState) -> str:
+    """Return the versions of the wire that the agent and the coordinator speak."""
+    own, other = state.identity.wire, state.presence.wire
+    if other is None:
+        return f"speaks {own}; the coordinator was not heard yet"
+    common = own.common(other)
+    if common is None:
+        return wire_fault(own, other).partition(": ")[2]
+    return f"version {common}; this agent speaks {own}, the coordinator {other}"
+
+
+def describe_candidate(state: AgentState) -> str:
+    """Say which model is kept to be compared, and what is compared; empty where nothing is."""
+    kept, pending = state.models.candidate, state.records.comparing
+    said = [f"version {kept.version} is kept beside the model that runs"] if kept else []
+    if pending is not None:
+        said.append(
+            f"version {pending.candidate.version} is being compared with version "
+            f"{pending.beside.version}, for group {pending.group} of rollout {pending.rollout}"
+        )
+    return "; ".join(said)
+
+
+def _time_of_day(minute: int) -> str:
+    return f"{minute // 60:02}:{minute % 60:02}"
+
+
+def describe_training(state: AgentState) -> str:
+    """Say what is trained now and which round was answered last; empty where no network is."""
+    assignment, training, records = state.records.assignment, state.training, state.records
+    if assignment is None or assignment.frozen is not None:
+        return ""
+    if not can_learn(state.identity.capabilities, assignment.method):
+        return f"never asked: torch is not installed; {pip_install('train')}"
+    last = max(records.answered, default=None)
+    before = "no round is answered yet"
+    if last is not None:
+        waiting = any(
+            message.key.part == last for message in records.outbox if message.about != "gradients"
+        )
+        before = f"round {last} is answered" + (", without a receipt yet" if waiting else "")
+    if training.job is not None and training.job.observes:
+        return f"looks at its images for round {training.job.key.part}; {before}"
+    if training.job is not None:
+        return f"at round {training.job.key.part} (phase {training.job.phase}); {before}"
+    if training.retry.count:
+        return f"failed {count_of(training.retry.count, 'time')}, will be tried again; {before}"
+    return f"waits for a round; {before}"
+
+
+def describe_look(state: AgentState) -> str:
+    """Say what was seen last; empty where the method does not look."""
+    look = state.records.look
+    if look is None:
+        return ""
+    seen = look.observation
+    new = ", taken for a new task" if seen.transition else ""
+    return (
+        f"round {look.number}: mean entropy {seen.entropy:.3f} nats of "
+        f"{count_of(seen.images, 'image')}{new}"
+    )
+
+
+def kept_as(state: AgentState, wanted: Exemplars) -> Exemplars:
+    """Return as what exemplars are kept; there are features on a frozen backbone only."""
+    assignment = state.records.assignment
+    return wanted if assignment is not None and assignment.backbone is not None else "images"
+
+
+def bytes_of_rounds(traffic: RoundTraffic, total: Counts) -> tuple[RoundBytes, ...]:
+    """Return what crossed in the newest rounds."""
+    return tuple(
+        RoundBytes(number=number, bytes_up=counts.bytes_up, bytes_down=counts.bytes_down)
+        for number, counts in traffic.by_round(total).items()
+    )
+
+
+def waiting_gradients(state: AgentState) -> int:
+    """Count the messages to the proxy that have no receipt."""
+    return sum(key.about == "gradients" for key in state.records.outbox)
+
+
+def describe_policy(state: AgentState) -> str:
+    """Say what the owner's policy refuses the fleet, or that images leave; empty for neither."""
+    assignment, rules = state.records.assignment, state.rules
+    if assignment is None:
+        return ""
+    refused = refusal(rules, assignment.method) or withheld(rules, assignment.method)
+    return refused or images_asked(rules, assignment)
+
+
+def describe_trust(state: AgentState) -> str:
+    """Say by which root models are installed, and which release runs; empty without a root."""
+    root, release = root_of(state), state.records.release
+    if root is None:
+        return ""
+    runs = "no release runs" if release is None else f"release {release.release.number} runs"
+    return f"root version {root.document.version}, {runs}"
+
+
+def describe_detection(state: AgentState) -> str:
+    """Say what the detector measured last, and what it is compared with."""
+    rules, detector = state.rules.detection, state.records.detector
+    if rules is None:
+        return "off"
+    if rules.mode == "sequential":
+        return _describe_evidence(rules, detector)
+    unit = "entropy in nats" if rules.mode == "fixed-rise" else ENTROPY
+    waiting = (
+        f"{detector.waiting.images} of {count_of(rules.min_images, 'image')} of the next batch"
+    )
+    history = f"history of {count_of(len(detector.history), 'batch', 'batches')}"
+    last = detector.last
+    if last is None:
+        return f"no batch yet; {waiting}, {history}"
+    against = "no baseline yet"
+    if last.baseline is not None:
+        spread = f" +/- {last.deviation:.3f}" if last.deviation is not None else ""
+        against = f"baseline {last.baseline:.3f}{spread}"
+    raised = ", RAISED" if detector.raised else ""
+    return (
+        f"{unit} {last.uncertainty:.3f} of {count_of(last.images, 'image')}, {against}{raised}; "
+        f"{waiting}, {history}"
+    )
+
+
+def _describe_evidence(rules: DetectionRules, detector: Detector) -> str:
+    evidence = detector.evidence
+    if not evidence.images:
+        return "no quiet image yet"
+    raised = ", RAISED" if detector.raised else ""
+    text = f"evidence {evidence.value:.1f} of {rules.quiet_images}{raised}"
+    measure = ENTROPY if detector.head is None else detector.head.measure
+    if evidence.run.mean is not None:
+        text += f"; {measure} {evidence.run.mean:.3f} of {count_of(evidence.run.images, 'image')}"
+    if evidence.before.mean is not None:
+        against = f"{evidence.before.mean:.3f} of {evidence.before.images} quiet ones"
+        text += f" against {against}" if evidence.run.images else f"; {measure} {against}"
+    return text
+
+
+def is_running(status: Status) -> bool:
+    """Whether the process that wrote the status is still there."""
+    try:
+        os.kill(status.process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

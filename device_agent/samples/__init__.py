@@ -1,0 +1,1 @@
+"""The owner's pictures, texts and scenes: found, read, and never copied."""

@@ -1,0 +1,56 @@
+"""The base of what a method of statistics tells a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+from pydantic import Field
+from typing_extensions import Self
+
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.statistics.part_settings import PartSettings
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.schemas.contributions import MAX_CLASSES
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import MAX_FEATURES
+from fleetledger.schemas.values import ClassName
+
+SettingsT_co = TypeVar("SettingsT_co", bound=PartSettings, covariant=True)
+
+
+class FeatureAssignment(Message, Generic[SettingsT_co]):
+    """Settings, and the width of the backbone's features; the same for all devices.
+
+    A method subclasses it with its own settings and a `kind`.
+    """
+
+    settings: SettingsT_co
+    feature_width: int = Field(ge=1, le=MAX_FEATURES)
+    """d, the number of features that the backbone puts out."""
+    class_names: tuple[ClassName, ...] = Field(default=(), max_length=MAX_CLASSES)
+    """Classes that may occur; none given means any."""
+
+    @property
+    def columns(self) -> int:
+        """M, the number of features h of a sample; d where no map follows the backbone."""
+        return self.feature_width
+
+    @classmethod
+    def from_values(cls, body: Mapping[str, object]) -> Self:
+        """Return the assignment that `model_dump` wrote, as a ledger or a message holds it.
+
+        Raises `MethodError` naming the field that is wrong.
+        """
+        try:
+            return cls.read(dict(body))
+        except SchemaError as error:
+            raise MethodError(f"assignment: {error}") from error
+
+    @classmethod
+    def of(cls, settings: Mapping[str, object], feature_width: int) -> Self:
+        """Return the assignment of a lineage: an operator's settings and the backbone's width d.
+
+        Raises `MethodError` likewise.
+        """
+        return cls.from_values({"settings": dict(settings), "feature_width": feature_width})

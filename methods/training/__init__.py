@@ -1,0 +1,1 @@
+"""What methods that train share: assignments, updates, their exact mean, what a device keeps."""

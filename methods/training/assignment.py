@@ -1,0 +1,140 @@
+"""The base of what both sides of a method that trains are told."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Generic, Literal, TypeVar
+
+from pydantic import Field, ValidationError
+from typing_extensions import Self
+
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.networks.head import HeadKind
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.methods.errors import MethodError
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.message import Message, explain
+from fleetledger.schemas.rounds import TRAIN
+
+
+class AveragedSettings(Strict):
+    """The settings that every method that trains has beside its own."""
+
+    seed: int = Field(default=1, ge=0, lt=2**31)
+    """Of the first weights and of new rows of the head."""
+    averaging: Literal["samples", "plain"] = "samples"
+    """Weigh answers by their number of samples, or alike."""
+
+
+SettingsT_co = TypeVar("SettingsT_co", bound=AveragedSettings, covariant=True)
+
+
+class TrainingAssignment(Message, Generic[SettingsT_co]):
+    """Settings, and the shape of one sample; the same for a whole lineage.
+
+    A method subclasses it with its settings, a `kind` and its network, and says what else is true
+    of it.
+    """
+
+    settings: SettingsT_co
+    input_shape: tuple[int, ...] = Field(min_length=1, max_length=3)
+    """Channels, height and width of a picture; or the number of a frozen backbone's features."""
+
+    @property
+    @abstractmethod
+    def network(self) -> Network | SegmentationNetwork:
+        """The network that is trained."""
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether answers are weighed by their number of samples."""
+        return self.settings.averaging == "samples"
+
+    @property
+    def opening_phases(self) -> tuple[str, ...]:
+        """What devices do once before a stage's rounds."""
+        return ()
+
+    @property
+    def round_phases(self) -> tuple[str, ...]:
+        """What devices do in one round, one phase after the other: they train, and that is all.
+
+        A later phase is asked of those whose updates counted in the phase before it, which its
+        order names (`RoundOrder.follows`). Where it comes to nothing, the round begins again from
+        the weights that it began with. Phases before the last usually give back the bytes of the
+        weights that were sent, and further extras.
+        """
+        return (TRAIN,)
+
+    @property
+    def closing_phases(self) -> tuple[str, ...]:
+        """What devices do once after a stage's rounds."""
+        return ()
+
+    @property
+    def logit_scale(self) -> float:
+        """Inverse temperature of exported models: softmax(logit_scale * scores)."""
+        return 1.0
+
+    @property
+    def first_weights_suffice(self) -> bool:
+        """Whether a stage whose classes lie in imported first weights has closing phases alone."""
+        return False
+
+    @property
+    def needs_shared(self) -> bool:
+        """Whether the operator gives images with the network, which devices get as `SHARED`."""
+        return False
+
+    @property
+    def coordinator_trains(self) -> bool:
+        """Whether the coordinator needs torch to combine updates."""
+        return False
+
+    @property
+    def everybody_observes(self) -> bool:
+        """Whether devices outside a round's cohort look for new tasks too."""
+        return False
+
+    @property
+    def has_proxy(self) -> bool:
+        """Whether this fleet needs a proxy."""
+        return False
+
+    @classmethod
+    def from_values(cls, body: Mapping[str, object]) -> Self:
+        """Return an assignment from JSON values; raise `MethodError` naming field and value."""
+        try:
+            return cls.model_validate(body)
+        except ValidationError as error:
+            raise MethodError(f"assignment: {explain(error)}") from error
+
+
+def refuse_features(body: Mapping[str, object], method: str) -> None:
+    """Raise `MethodError` where a method that trains whole networks is to train on features."""
+    shape = body.get("input_shape", ())
+    if isinstance(shape, list | tuple) and len(shape) == 1:
+        raise MethodError(
+            f"input_shape: {tuple(shape)} are the features of a frozen backbone, and {method} "
+            "trains whole networks on pictures; import the network without one"
+        )
+
+
+def check_whole_network(
+    name: str, shape: tuple[int, ...], method: str, head: HeadKind = "linear"
+) -> None:
+    """Raise `ValueError` unless the network takes such pictures and is trained as a whole."""
+    try:
+        network = build_network(name, shape, head)
+    except LearningError as error:
+        raise ValueError(
+            f"settings.network: {name!r} cannot take pictures of shape {shape}: {error}"
+        ) from error
+    if network.body.base_plan():
+        raise ValueError(
+            f"settings.network: of {name!r} only a part is trained, and {method} trains whole "
+            "networks; give another one"
+        )

@@ -1,0 +1,85 @@
+"""The coordinator side of methods whose devices answer with weights that are averaged.
+
+Pure functions of bytes; no torch.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+
+from fleetledger.methods.training.client_updates import Mean, UpdateFrame, UpdateSum
+from fleetledger.methods.training.exchange import CountedUpdate, RoundConfig, RoundOutcome, Summing
+from fleetledger.methods.training.network_weights import Arrays, encode_weights
+from fleetledger.methods.training.round_cache import RoundCache
+from fleetledger.methods.training.sides import Assignment, TrainingCoordinator
+
+
+class AveragingCoordinator(TrainingCoordinator[Assignment]):
+    """Checks updates, and averages them exactly.
+
+    A method says with `frame` around which weights the updates to a round lie, and with
+    `extras_after` what goes with their mean.
+    """
+
+    def __init__(self) -> None:
+        # Of the newest round: each of its updates is checked against it.
+        self._newest = RoundCache[UpdateFrame]()
+
+    @abstractmethod
+    def frame(self, assignment: Assignment, config: RoundConfig) -> UpdateFrame:
+        """Return what updates to a round look like."""
+
+    def extras_after(
+        self,
+        assignment: Assignment,
+        config: RoundConfig,
+        weights: bytes,
+    ) -> Mapping[str, bytes]:
+        """Return the files that devices are given anew with `weights`, by name; none by default."""
+        return {}
+
+    def after(
+        self, assignment: Assignment, config: RoundConfig, mean: Arrays
+    ) -> tuple[bytes, Mapping[str, bytes]]:
+        """Return the fleet's weights and every file that devices are given from here on."""
+        weights = encode_weights(mean, config.class_names)
+        return weights, {**config.extras, **self.extras_after(assignment, config, weights)}
+
+    def check(self, assignment: Assignment, payload: bytes, config: RoundConfig) -> None:
+        """Raise `ContributionError` unless the payload answers what was asked.
+
+        Tensors, shapes and types are those of the network, its size is bounded by theirs, nothing
+        leaves the grid, and no running variance is below zero.
+        """
+        self._frame(assignment, config).check(payload)
+
+    def summing(self, assignment: Assignment, config: RoundConfig, most: int) -> Summing:
+        """Return the empty sum of at most so many updates; `MethodError` if it may not fit."""
+        frame = self._frame(assignment, config)
+        return frame.summing(most, weighted=assignment.is_weighted)
+
+    def combine(
+        self,
+        assignment: Assignment,
+        config: RoundConfig,
+        updates: Sequence[CountedUpdate] | Summing,
+    ) -> RoundOutcome:
+        """Return the mean of the updates, and what follows from it; raise `MethodError`."""
+        mean = self._mean(assignment, config, updates)
+        weights, extras = self.after(assignment, config, mean.arrays)
+        return RoundOutcome(weights, extras, mean.aggregate, mean.samples, mean.client_drift)
+
+    def _mean(
+        self,
+        assignment: Assignment,
+        config: RoundConfig,
+        updates: Sequence[CountedUpdate] | Summing,
+    ) -> Mean:
+        if isinstance(updates, UpdateSum):
+            return updates.mean()
+        frame = self._frame(assignment, config)
+        return frame.mean(updates, weighted=assignment.is_weighted)
+
+    def _frame(self, assignment: Assignment, config: RoundConfig) -> UpdateFrame:
+        return self._newest(config, assignment, lambda: self.frame(assignment, config))

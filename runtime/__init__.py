@@ -1,0 +1,1 @@
+"""What every program stands on: errors, settings files, logs, output, systemd, files."""

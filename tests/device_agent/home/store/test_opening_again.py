@@ -1,0 +1,56 @@
+"""Stores that a simulator opens and closes all the time."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fleetledger.device_agent.core.changes import Put
+from fleetledger.device_agent.core.counting import nothing_written
+from fleetledger.device_agent.home.store.store import AgentStore, make_blank_store
+from fleetledger.schemas.values import BootId
+
+NAME = BootId("5" * 16)
+
+
+def test_a_new_installation_gets_the_name_that_is_given(tmp_path: Path) -> None:
+    store = AgentStore(tmp_path / "agent.db", name=lambda: NAME)
+    assert store.installation == NAME
+    store.close()
+    again = AgentStore(tmp_path / "agent.db", name=lambda: BootId("6" * 16))
+    assert again.installation == NAME
+    again.close()
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_store_that_was_open_before_holds_what_was_committed(
+    tmp_path: Path, durable: bool
+) -> None:
+    path = tmp_path / "agent.db"
+    store = AgentStore(path, durable=durable)
+    store.commit(store.load(), [Put(next_part=4), nothing_written(2)])
+    records = store.load()
+    store.close()
+    again = AgentStore(path, durable=durable, known=store.installation)
+    assert again.installation == store.installation
+    assert again.load() == records
+    again.commit(again.load(), [Put(next_part=5)])
+    again.close()
+    last = AgentStore(path)
+    assert last.load().next_part == 5
+    last.close()
+
+
+def test_copies_of_a_blank_store_are_installations_of_their_own(tmp_path: Path) -> None:
+    blank = make_blank_store(tmp_path / "blank.db")
+    assert make_blank_store(blank) == blank
+    names = set()
+    for name in ("one", "two"):
+        shutil.copyfile(blank, tmp_path / name)
+        store = AgentStore(tmp_path / name)
+        names.add(store.installation)
+        assert store.load().parts == {}
+        store.close()
+    assert len(names) == 2
