@@ -19,9 +19,8 @@ from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.results import FILE_NAME, RunResults
 from fleetledger.simulator.run.folder import RunFolder
 from fleetledger.simulator.run.runs import resume_run, run_scenario
-from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario
+from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario, scenario_content
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.toml_writer import scenario_content
 
 _PROCESSOR = "processor.jsonl"
 _SAID = ("title", "description", "published")

@@ -47,7 +47,7 @@ def simulate(
     tiny: bool = False,
 ) -> None:
     """Run a scenario or a tiny step of it, for so many seconds at most, and print what came out."""
-    from fleetledger.simulator.run.budget import Budget  # noqa: PLC0415 - as below
+    from fleetledger.simulator.run.progress import Budget  # noqa: PLC0415 - as below
     from fleetledger.simulator.run.runs import run_scenario  # noqa: PLC0415 - the listing needs none of it
 
     loaded = load_scenario(scenario, overrides)
@@ -77,8 +77,8 @@ def resume(
     root: Path, budget: float | None = None, dashboard: DashboardOptions | None = None
 ) -> None:
     """Go on with a run, for so many seconds at most, and print what came out."""
-    from fleetledger.simulator.run.budget import Budget  # noqa: PLC0415 - as below
     from fleetledger.simulator.run.folder import RunFolder  # noqa: PLC0415
+    from fleetledger.simulator.run.progress import Budget  # noqa: PLC0415 - as below
     from fleetledger.simulator.run.runs import resume_run  # noqa: PLC0415 - as above
 
     console = console_for_people()

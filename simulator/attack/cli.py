@@ -74,7 +74,7 @@ def invert(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     from fleetledger.schemas.values import ClassName  # noqa: PLC0415 - the help page needs none of this
     from fleetledger.simulator.attack.eavesdropper import attack  # noqa: PLC0415
     from fleetledger.simulator.attack.report import sentences, write_pictures  # noqa: PLC0415
-    from fleetledger.simulator.attack.settings import AttackSettings  # noqa: PLC0415
+    from fleetledger.simulator.attack.victim import AttackSettings  # noqa: PLC0415
 
     settings = AttackSettings(
         pictures=tuple(pictures or ()),

@@ -16,8 +16,7 @@ from fleetledger.methods.lga.gradient_sets import decode_gradients, encode_gradi
 from fleetledger.methods.lga.inversion import InversionSettings, invert, peak_signal_to_noise
 from fleetledger.methods.lga.prototypes import gradient_sets, perturbed, prototypes_of
 from fleetledger.methods.lga.recovery import recover_label
-from fleetledger.simulator.attack.settings import AttackSettings
-from fleetledger.simulator.attack.victim import assignment_of, images_of, model_of
+from fleetledger.simulator.attack.victim import AttackSettings, assignment_of, images_of, model_of
 
 
 @dataclass(frozen=True, eq=False)

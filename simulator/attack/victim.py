@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +18,34 @@ from fleetledger.methods.lga.coordinator import COORDINATOR
 from fleetledger.methods.lga.prototypes import TrainedModel
 from fleetledger.methods.training.network_weights import Arrays, decode_weights
 from fleetledger.schemas.values import ClassName
-from fleetledger.simulator.attack.settings import AttackSettings
 from fleetledger.simulator.datasets.digits import CLASS_NAMES, load_digits
 from fleetledger.simulator.datasets.pictures import read_picture
 from fleetledger.simulator.errors import AttackError
+
+
+@dataclass(frozen=True)
+class AttackSettings:
+    """A device's pictures of one class, the network it trained, and how it perturbs."""
+
+    pictures: tuple[Path, ...]
+    digit: int | None
+    """Instead of picture files."""
+    label: ClassName | None
+    """Class of the picture files."""
+    side: int
+    network: str
+    weights: Path | None
+    """None: an untrained network."""
+    mode: Literal["paper", "code"]
+    perturbation_steps: int | None
+    perturbation_rate: float | None
+    """None: as the mode has it."""
+    mean: float
+    deviation: float
+    """Of the network's inputs."""
+    seed: int
+    out: Path
+
 
 Images = npt.NDArray[np.uint8]
 

@@ -26,7 +26,7 @@ from fleetledger.learning.training.schedules import stepped_rates
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.work import Batching, Data, Extras, Sgd, Work
 from fleetledger.simulator.errors import EngineError
-from fleetledger.simulator.scenario.base_session import BaseSession
+from fleetledger.simulator.scenario.sections import BaseSession
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 Tell = Callable[[int], None]

@@ -22,10 +22,17 @@ from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.engines.interface import Watch
 from fleetledger.simulator.features import extracted
 from fleetledger.simulator.features.extraction import AGENT_BATCH, BatchExtractor, Extractor
-from fleetledger.simulator.features.frozen_features import ProjectedFeatures, WholeFeatures
+from fleetledger.simulator.features.frozen_features import (
+    FeatureProjection,
+    ProjectedFeatures,
+    WholeFeatures,
+)
 from fleetledger.simulator.features.interface import Floats, FrozenFeatures, FrozenModel, Indices
-from fleetledger.simulator.features.projection import FeatureProjection
-from fleetledger.simulator.features.providers import CPU, TORCH_CUDA, choose_extraction
+from fleetledger.simulator.features.providers import (
+    CPU,
+    TORCH_CUDA,
+    choose_extraction,
+)
 
 GPU_TOLERANCE = 0.02
 """Of the largest h: a GPU adds otherwise in other batches, which may move h by a step or two. On
@@ -51,7 +58,9 @@ def open_bank(
         watch.remark(choice.remark)
     source = _source(backbone, choice.provider)
     rows = extracted.extract_split(split, source, cache_folder, watch, classes)
-    opened = _Opened(split, classes, backbone.preprocessing, choice.provider, cache_folder, watch)
+    opened = BankInputs(
+        split, classes, backbone.preprocessing, choice.provider, cache_folder, watch
+    )
     return Bank(opened, rows)
 
 
@@ -76,11 +85,12 @@ def _on_torch(module: Any, preprocessing: AnyPreprocessing) -> Extractor:  # noq
 
 
 @dataclass(frozen=True)
-class _Opened:
-    """What a bank was opened with."""
+class BankInputs:
+    """How pictures are seen, where models run, and where what they give is kept."""
 
     split: Split
     classes: extracted.Classes
+    """Labels whose samples will be asked for; None: all."""
     preprocessing: AnyPreprocessing
     provider: str
     cache_folder: Path
@@ -91,11 +101,23 @@ class _Opened:
         """The provider of ONNX Runtime: of what torch extracts, the processor's."""
         return CPU if self.provider == TORCH_CUDA else self.provider
 
+    def run(self, model: FrozenModel) -> WholeFeatures:
+        """Return the features of all samples by a whole model, from the cache if they are there."""
+        source = extracted.Source.of_onnx(
+            Digest.of(model.data),
+            lambda: (model.data, FEATURES),
+            self.preprocessing,
+            self.runtime_provider,
+        )
+        return WholeFeatures(
+            extracted.extract_split(self.split, source, self.cache_folder, self.watch, self.classes)
+        )
+
 
 class Bank:
     """The features f of every sample; a `FeatureBank`."""
 
-    def __init__(self, opened: _Opened, rows: extracted.ExtractedRows) -> None:
+    def __init__(self, opened: BankInputs, rows: extracted.ExtractedRows) -> None:
         self._opened = opened
         self._rows = rows
 
@@ -113,16 +135,7 @@ class Bank:
             return ProjectedFeatures(self._rows, projection, total)
         given = self._opened
         given.watch.phase("frozen.onnx gives other features than its parts: running it for all")
-        whole = extracted.Source.of_onnx(
-            Digest.of(model.data),
-            lambda: (model.data, FEATURES),
-            given.preprocessing,
-            given.runtime_provider,
-        )
-        rows = extracted.extract_split(
-            given.split, whole, given.cache_folder, given.watch, given.classes
-        )
-        return WholeFeatures(rows)
+        return given.run(model)
 
     def _probe(self, projection: FeatureProjection) -> tuple[Floats, float]:
         """Return h of the samples to compare, and the seconds that each took."""
@@ -153,3 +166,17 @@ def _imported(backbone: Backbone) -> tuple[bytes, str]:
     """Return the backbone as the coordinator imports it, and the name of its output."""
     model = import_backbone(backbone.data, backbone.preprocessing).model
     return model, str(read_model(model, STANDARD_DOMAINS).graph.output[0].name)
+
+
+class NetworkBank:
+    """Runs each frozen model once over all samples; a `FeatureBank`."""
+
+    def __init__(self, inputs: BankInputs) -> None:
+        self._inputs = inputs
+
+    def frozen(self, model: FrozenModel) -> FrozenFeatures:
+        """Return the features of a frozen model, from the cache if they were computed before.
+
+        Raises `BackboneError`, `DatasetError` or `LoadError` naming what is wrong.
+        """
+        return self._inputs.run(model)

@@ -13,7 +13,7 @@ from fleetledger.simulator.report.pages.renderer import Shown, render
 from fleetledger.simulator.report.pictures.class_map import has_class_iou
 from fleetledger.simulator.report.tables import fleet, learning, novelty, segmentation
 from fleetledger.simulator.report.tables.costs import profile_table, time_table, wire_table
-from fleetledger.simulator.report.tables.rollouts import gate_table, rollout_table
+from fleetledger.simulator.report.tables.rollouts import gate_table, rollout_table, verdict_sentence
 from fleetledger.simulator.report.tables.table import Table
 from fleetledger.simulator.report.tables.traffic_by_kind import (
     has_kinds,
@@ -21,8 +21,7 @@ from fleetledger.simulator.report.tables.traffic_by_kind import (
     kind_table,
     shared_table,
 )
-from fleetledger.simulator.rollouts.verdict_words import verdict_sentence
-from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
+from fleetledger.simulator.scenario.loading import scenario_to_toml
 
 _CARDS = (
     "average_incremental_accuracy",

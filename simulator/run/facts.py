@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
+import platform
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import psutil
 from pydantic import Field, ValidationError
 from typing_extensions import Self
 
@@ -16,7 +20,6 @@ from fleetledger.schemas.message import explain
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.run.durable import replace_file
-from fleetledger.simulator.run.platform_facts import machine, versions
 
 State = Literal["running", "stopped", "failed", "done"]
 
@@ -108,3 +111,48 @@ def _session() -> RunSession:
 
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+_PACKAGES = (
+    "fleetledger",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "paho-mqtt",
+    "pydantic",
+    "sqlite-utils",
+)
+
+
+def machine() -> dict[str, Any]:
+    """Return what decides how fast the demo is."""
+    return {
+        "system": platform.platform(),
+        "processor": f"{platform.machine()}, {_processor_name()}",
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "memory_mib": round(psutil.virtual_memory().total / 2**20),
+    }
+
+
+def _processor_name() -> str:
+    """Return what the processor calls itself, where Linux says it."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return "name unknown"
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line]
+    return names[0] if names else "name unknown"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the installed packages that compute or carry."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -16,9 +16,9 @@ from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.datasets.segmentation.samples import SceneSet
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.interface import Prepared, Watch
-from fleetledger.simulator.features.bank import open_bank
+from fleetledger.simulator.features.bank import BankInputs, NetworkBank, open_bank
 from fleetledger.simulator.features.interface import FeatureBank
-from fleetledger.simulator.features.network_bank import NetworkBank, NetworkInputs
+from fleetledger.simulator.features.providers import choose_provider
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from fleetledger.simulator.plan.hues import in_hues
 from fleetledger.simulator.plan.plan_maker import make_plan
@@ -84,8 +84,8 @@ class PreparedSeed:
         classes = self.plan.seen(len(self.plan.stages))
         if not trains_on_pictures(self.scenario):
             return open_bank(self.split, self.backbone, cache, device, watch, classes=classes)
-        looks = NetworkInputs(self.backbone.preprocessing, device, cache, watch, classes)
-        return NetworkBank(self.split, looks)
+        sight, provider = self.backbone.preprocessing, choose_provider(device)
+        return NetworkBank(BankInputs(self.split, classes, sight, provider, cache, watch))
 
 
 def _network(scenario: Scenario, split: Split) -> Backbone:

@@ -5,6 +5,7 @@ On a terminal two bars at the bottom change; elsewhere (a log, a pipe) every new
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
@@ -21,9 +22,27 @@ from rich.progress import (
 from rich.text import Text
 from typing_extensions import Self
 
+from fleetledger.simulator.errors import SimulatorError
 from fleetledger.simulator.records import StageRecord
-from fleetledger.simulator.run.budget import Budget
 from fleetledger.simulator.run.expectation import Expectation
+
+
+class BudgetSpentError(SimulatorError):
+    """The time is over, and what was begun last is finished."""
+
+
+class Budget:
+    """So many seconds from now on; None never ends."""
+
+    def __init__(self, seconds: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._began = clock()
+
+    def check(self) -> None:
+        """Raise `BudgetSpentError` once the time is over."""
+        if self.seconds is not None and self._clock() - self._began >= self.seconds:
+            raise BudgetSpentError(f"budget: {self.seconds:g} s are spent")
 
 
 class Screen:

@@ -18,18 +18,16 @@ from fleetledger.simulator.metrics.measurement import measure_seed
 from fleetledger.simulator.metrics.plan_counts import PlanCounts
 from fleetledger.simulator.metrics.results import RunResults, summarise
 from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
-from fleetledger.simulator.run.budget import Budget, BudgetSpentError
 from fleetledger.simulator.run.durable import replace_file
 from fleetledger.simulator.run.engines import make_engine
 from fleetledger.simulator.run.expectation import Expectation
 from fleetledger.simulator.run.facts import Material, RunFacts, State, release
 from fleetledger.simulator.run.folder import RunFolder
 from fleetledger.simulator.run.preparation import PreparedSeed
-from fleetledger.simulator.run.progress import Screen
+from fleetledger.simulator.run.progress import Budget, BudgetSpentError, Screen
 from fleetledger.simulator.run.seed_run import MakeEngine, run_seed
-from fleetledger.simulator.scenario.loading import parse_scenario
+from fleetledger.simulator.scenario.loading import parse_scenario, scenario_to_toml
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
 from fleetledger.simulator.scenario.trainer import JOINT, trainer_of
 
 EXTRAS = {"onnxruntime": "cpu", "torch": "train"}

@@ -6,22 +6,24 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from fleetledger.learning.numerics.accelerator import accelerated_by
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.accelerator import Accelerator, accelerated_by
 from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.interface import Engine, Prepared, RollsOut
-from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.errors import EngineError, RunError
+from fleetledger.simulator.features.providers import torch_has_cuda
 from fleetledger.simulator.metrics.any_answers import AnyAnswers
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from fleetledger.simulator.records import StageRecord
-from fleetledger.simulator.rollouts.verdict_words import verdict_sentence
-from fleetledger.simulator.run.acceleration import accelerator_of
+from fleetledger.simulator.report.tables.rollouts import verdict_sentence
 from fleetledger.simulator.run.asking import StageEvaluation
 from fleetledger.simulator.run.evaluation import copy_model
 from fleetledger.simulator.run.folder import SeedFolder
 from fleetledger.simulator.run.progress import Screen
 from fleetledger.simulator.run.sample_evaluation import SampleEvaluation
 from fleetledger.simulator.run.scene_evaluation import SceneEvaluation
+from fleetledger.simulator.scenario.sections import EngineSettings
 
 MakeEngine = Callable[[Prepared, Path, Screen], Engine]
 
@@ -109,3 +111,18 @@ def _beside(record: StageRecord) -> str:
     """Return what else is known of how well the stage was learned."""
     told = {"measured by the devices": record.accuracy_on_devices, "pooled": record.pooled_accuracy}
     return "".join(f", {100 * it:.2f} % {name}" for name, it in told.items() if it is not None)
+
+
+def accelerator_of(engine: EngineSettings) -> Accelerator | None:
+    """Return the GPU that computes for a fleet in this process; None where NumPy does.
+
+    Raises `EngineError` where the GPU does not compute exactly.
+    """
+    if engine.kind == "mqtt" or engine.device == "cpu" or not torch_has_cuda():
+        return None
+    from fleetledger.learning.training.torch_accelerator import TorchAccelerator  # noqa: PLC0415 - an extra
+
+    try:
+        return TorchAccelerator("cuda")
+    except LearningError as error:
+        raise EngineError(f"engine.{error}") from error

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from pydantic import ValidationError
 
+from fleetledger.coordinator.topics.rollouts.plan import plan_content
 from fleetledger.runtime.setting_faults import describe_faults
 from fleetledger.runtime.user_text import decode_text
 from fleetledger.simulator.errors import ScenarioError
@@ -21,7 +23,7 @@ from fleetledger.simulator.scenario.overrides import (
     merge,
     read_overrides,
 )
-from fleetledger.simulator.scenario.sections import MethodSettings
+from fleetledger.simulator.scenario.sections import ONLY_WITHOUT_LISTS, MethodSettings
 from fleetledger.simulator.scenario.shipped import shipped_names, shipped_text
 from fleetledger.simulator.scenario.studies import study_names
 from fleetledger.simulator.scenario.trainer import JOINT, JOINT_TRAINS_AS
@@ -179,3 +181,19 @@ def _not_there(path_or_name: str, names: Sequence[str]) -> str:
         f"scenario: {path_or_name!r} is no file, and none of this name ships; {way_out}"
         "`fleetledger simulate --list` shows those that do"
     )
+
+
+def scenario_to_toml(scenario: Scenario) -> str:
+    """Return the scenario as TOML; fields that are left out (None) stay so."""
+    return tomli_w.dumps(scenario_content(scenario), multiline_strings=True)
+
+
+def scenario_content(scenario: Scenario) -> dict[str, Any]:
+    """Return the scenario's fields as a file of it has them, nested by section."""
+    content: dict[str, Any] = scenario.model_dump(mode="json", exclude_none=True)
+    if scenario.rollout is not None:
+        content["rollout"]["plan"] = plan_content(scenario.rollout.plan)
+    if scenario.stages.lists:  # they say what these fields say, and may not stand beside them
+        for field in ONLY_WITHOUT_LISTS:
+            content["stages"].pop(field, None)
+    return content

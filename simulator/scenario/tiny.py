@@ -17,11 +17,11 @@ from pydantic import BaseModel
 
 from fleetledger.simulator.datasets.loading import DataSettings
 from fleetledger.simulator.scenario.backbone import BackboneSettings, Size
+from fleetledger.simulator.scenario.loading import scenario_content
 from fleetledger.simulator.scenario.method_check import check_method, settings_of
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.overrides import Content, merge
 from fleetledger.simulator.scenario.sections import DeviceSettings, StageSettings
-from fleetledger.simulator.scenario.toml_writer import scenario_content
 from fleetledger.simulator.scenario.trainer import JOINT, JOINT_TRAINS_AS
 
 STAND_INS = {"pictures": "patterns", "text": "grammar", "scenes": "digit-scenes"}

@@ -17,12 +17,11 @@ from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.message import explain
 from fleetledger.simulator.errors import RunError, ScenarioError
 from fleetledger.simulator.run.durable import replace_file
-from fleetledger.simulator.scenario.loading import parse_scenario
+from fleetledger.simulator.scenario.loading import parse_scenario, scenario_to_toml
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.overrides import read_value
 from fleetledger.simulator.scenario.shipped import SUFFIX
 from fleetledger.simulator.scenario.study import load_forms
-from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
 
 MOST_RUNS = 10_000
 _FILE, _CASES = "sweep.json", "cases"

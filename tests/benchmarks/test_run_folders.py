@@ -8,8 +8,7 @@ import pytest
 
 from benchmarks.run_folders import processor_seconds, run_case
 from fleetledger.simulator.errors import RunError
-from fleetledger.simulator.scenario.loading import load_scenario
-from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
+from fleetledger.simulator.scenario.loading import load_scenario, scenario_to_toml
 
 
 def test_a_finished_case_is_only_read_again_and_refused_to_a_case_of_other_settings(

@@ -24,8 +24,8 @@ from fleetledger.simulator.records import (
     StageRecord,
     TransitionRecord,
 )
+from fleetledger.simulator.scenario.loading import scenario_to_toml
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
 from fleetledger.simulator.shown_scenes import SCENES_FILE, ShownScenes
 from tests.simulator.fake_pixels import fake_scenes
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleetledger.simulator.report import comparison
-from fleetledger.simulator.report.pictures import gallery, scenes
+from fleetledger.simulator.report import comparison, files
+from fleetledger.simulator.report.pictures import gallery
 
 _DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAG7buVgAAAABJRU5ErkJggg=="
@@ -19,6 +19,6 @@ _DOT = base64.b64decode(
 def unrendered() -> Iterator[None]:
     """Write a dot in place of every picture of a report."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (comparison, gallery, scenes):
+        for module in (comparison, gallery, files):
             patch.setattr(module, "as_png", lambda _figure: _DOT)
         yield

@@ -141,3 +141,25 @@ def _clear(axes: Axes, point: tuple[int, float], marks: Sequence[tuple[int, floa
     ]
     free = (at for at in _BESIDE if all(abs(other - at) >= _REACH for other in others))
     return next(free, _BESIDE[0])
+
+
+def draw_forgetting(results: RunResults) -> Figure:
+    """Draw two panels: forgetting in points, and accuracy on old and new classes."""
+    figure = style.new_figure(height=3.8)
+    left, right = figure.subplots(1, 2)
+    forgotten = 100 * by_stage(results, lambda stage: stage.forgetting)
+    style.line_with_band(left, forgotten, style.VERMILION, "forgetting")
+    style.dress(left, "Forgetting")
+    left.set_ylabel(results.say("points of accuracy"))
+    left.set_ylim(0, max(1.0, 1.15 * float(forgotten.max())))
+    style.stage_axis(left, results.stages)
+    old = 100 * by_stage(results, lambda stage: stage.old_accuracy)
+    new = 100 * by_stage(results, lambda stage: stage.new_accuracy)
+    style.line_with_band(right, new, style.ORANGE, "classes of the newest stage", "s")
+    style.line_with_band(right, old, style.BLUE, "classes of all earlier stages")
+    style.dress(right, "Old and new classes")
+    right.set_ylabel(results.say("accuracy, %"))
+    style.stage_axis(right, results.stages)
+    style.percent_axis(right, [*np.ravel(old), *np.ravel(new)])
+    style.legend_below(figure)
+    return figure

@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.score import name_in_files
 from fleetledger.simulator.report.pages.renderer import Shown
-from fleetledger.simulator.report.pictures.accuracy import draw_accuracy
+from fleetledger.simulator.report.pictures.accuracy import draw_accuracy, draw_forgetting
 from fleetledger.simulator.report.pictures.class_map import draw_class_iou, has_class_iou
-from fleetledger.simulator.report.pictures.cost import draw_cost, stores_samples
+from fleetledger.simulator.report.pictures.cost import (
+    draw_cost,
+    draw_times,
+    draw_traffic,
+    has_times,
+    stores_samples,
+)
 from fleetledger.simulator.report.pictures.devices import draw_devices
 from fleetledger.simulator.report.pictures.distribution import draw_distribution
 from fleetledger.simulator.report.pictures.entropy import draw_entropy, has_novelty_checks
 from fleetledger.simulator.report.pictures.exposure import draw_exposure, has_rollout
-from fleetledger.simulator.report.pictures.forgetting import draw_forgetting
 from fleetledger.simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
 from fleetledger.simulator.report.pictures.rounds import draw_rounds, has_rounds
 from fleetledger.simulator.report.pictures.style import as_png
-from fleetledger.simulator.report.pictures.times import draw_times, has_times
-from fleetledger.simulator.report.pictures.traffic import draw_traffic
 from fleetledger.simulator.report.tables.fleet import has_own_accuracy
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.topics.rollouts.gates import GateFinding
+from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.numbers import NOTHING, count, show
 from fleetledger.simulator.report.tables.table import Table
@@ -89,3 +90,14 @@ def _figures(found: GateFinding) -> str:
         words.append(f"{found.value:.3g}")
         words += [] if found.limit is None else [f"of {found.limit:.3g}"]
     return " ".join(words)
+
+
+def verdict_sentence(record: RolloutRecord) -> str:
+    """Return what became of a rollout, and how many devices ran the candidate meanwhile."""
+    ran = f"{count(record.ever)} of {count_of(record.devices, 'device')} ever ran it"
+    what = f"Model {record.version} ({record.candidate})"
+    why = f": {record.reason.rstrip('.')}" if record.reason else ""
+    ended = "is still going out" if record.end == "open" else f"was {record.end}"
+    if record.end == "finished":
+        ended = "has passed all groups"
+    return f"{what} {ended}{why}. {ran}; it took {show(record.seconds, 'seconds')}."

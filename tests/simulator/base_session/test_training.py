@@ -11,7 +11,7 @@ from fleetledger.learning.training.chance import Chance
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.simulator.base_session.training import Lesson, train_centrally
 from fleetledger.simulator.errors import EngineError
-from fleetledger.simulator.scenario.base_session import BaseSession
+from fleetledger.simulator.scenario.sections import BaseSession
 from tests.learning.training.threads import one_thread  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.torch

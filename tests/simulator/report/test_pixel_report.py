@@ -16,11 +16,10 @@ from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.comparison import compare_runs
 from fleetledger.simulator.report.contenders import read_contenders, warnings
 from fleetledger.simulator.report.curves import class_iou
-from fleetledger.simulator.report.files import write_report
+from fleetledger.simulator.report.files import scenes_picture, segmented_scenes, write_report
 from fleetledger.simulator.report.pictures.class_map import draw_class_iou
 from fleetledger.simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
 from fleetledger.simulator.report.pictures.rounds import draw_rounds
-from fleetledger.simulator.report.pictures.scenes import scenes_picture, segmented_scenes
 from fleetledger.simulator.report.tables.learning import stage_table
 from fleetledger.simulator.report.tables.segmentation import class_table, cost_table, task_table
 from fleetledger.simulator.run.summary import summary_table

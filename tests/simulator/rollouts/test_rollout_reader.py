@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fleetledger.simulator.report.tables.rollouts import verdict_sentence
 from fleetledger.simulator.rollouts.record import RolloutRecord
 from fleetledger.simulator.rollouts.rollout_reader import ParticipatingFleet, read_rollout
-from fleetledger.simulator.rollouts.verdict_words import verdict_sentence
 from tests.simulator.rollouts.entries import FLEET, REASON, rollout, stopped
 
 ALL = ParticipatingFleet(FLEET, lambda _device: True)

@@ -16,8 +16,8 @@ from fleetledger.simulator.engines.network_inputs import inputs_of
 from fleetledger.simulator.engines.network_meter import NetworkMeter
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.features.extraction import BatchExtractor
-from fleetledger.simulator.run.budget import Budget
 from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.progress import Budget
 from fleetledger.simulator.run.runs import resume_run, run_scenario
 from tests.simulator.rounds.small import (
     Watching,

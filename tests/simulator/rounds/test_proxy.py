@@ -11,8 +11,8 @@ from fleetledger.coordinator.topics.contributions.entries import NothingReported
 from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from fleetledger.simulator.errors import RunError
-from fleetledger.simulator.run.budget import Budget
 from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.progress import Budget
 from fleetledger.simulator.run.runs import resume_run, run_scenario
 from tests.simulator.rounds.small import learn, prepared, with_proxy
 from tests.simulator.rounds.whole_runs import quiet

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fleetledger.simulator.errors import RunError
-from fleetledger.simulator.run.budget import Budget
 from fleetledger.simulator.run.facts import RunFacts
 from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.progress import Budget
 from fleetledger.simulator.run.runs import resume_run, run_scenario
 from tests.simulator.rounds.small import small
 from tests.simulator.rounds.whole_runs import quiet

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fleetledger.simulator.run import acceleration
-from fleetledger.simulator.run.acceleration import accelerator_of
+from fleetledger.simulator.run import seed_run
+from fleetledger.simulator.run.seed_run import accelerator_of
 from fleetledger.simulator.scenario.sections import EngineSettings
 
 
@@ -12,7 +12,7 @@ from fleetledger.simulator.scenario.sections import EngineSettings
     [("inprocess", "cpu", True), ("mqtt", "auto", True), ("inprocess", "auto", False)],
 )
 def test_numpy_computes_where_no_gpu_may(kind, device, there, monkeypatch):
-    monkeypatch.setattr(acceleration, "torch_has_cuda", lambda: there)
+    monkeypatch.setattr(seed_run, "torch_has_cuda", lambda: there)
     assert accelerator_of(EngineSettings(kind=kind, device=device)) is None
 
 
@@ -22,7 +22,7 @@ def test_torch_computes_where_it_has_a_gpu(device, monkeypatch):
     from fleetledger.learning.training import torch_accelerator
 
     made: list[str] = []
-    monkeypatch.setattr(acceleration, "torch_has_cuda", lambda: True)
+    monkeypatch.setattr(seed_run, "torch_has_cuda", lambda: True)
     monkeypatch.setattr(torch_accelerator, "TorchAccelerator", made.append)
     accelerator_of(EngineSettings(kind="inprocess", device=device))
     assert made == ["cuda"]

@@ -7,8 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from fleetledger.simulator.run.budget import Budget, BudgetSpentError
-from fleetledger.simulator.run.progress import Screen
+from fleetledger.simulator.run.progress import Budget, BudgetSpentError, Screen
 
 
 class Clock:

@@ -21,7 +21,7 @@ from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
 from fleetledger.simulator.metrics.plan_counts import PlanCounts
 from fleetledger.simulator.metrics.results import summarise
 from fleetledger.simulator.records import StageRecord
-from fleetledger.simulator.report.pictures.scenes import scenes_picture
+from fleetledger.simulator.report.files import scenes_picture
 from fleetledger.simulator.run import scene_evaluation
 from fleetledger.simulator.run.folder import SeedFolder
 from fleetledger.simulator.run.progress import Screen

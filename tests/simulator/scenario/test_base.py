@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from fleetledger.simulator.errors import ScenarioError
-from fleetledger.simulator.scenario.loading import MOST_BASES, load_scenario, parse_scenario
+from fleetledger.simulator.scenario.loading import (
+    MOST_BASES,
+    load_scenario,
+    parse_scenario,
+    scenario_to_toml,
+)
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
 
 
 def parsed(text: str, folder: Path = Path("/")) -> Scenario:

@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetledger.simulator.errors import ScenarioError
-from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario
+from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario, scenario_to_toml
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.sections import Absence
 from fleetledger.simulator.scenario.shipped import shipped_names
-from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
 
 
 def written(folder: Path, text: str) -> str:

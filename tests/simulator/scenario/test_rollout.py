@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from fleetledger.simulator.errors import ScenarioError
-from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario
+from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario, scenario_to_toml
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
 
 HEAD = 'title = "rollout"\n'
 

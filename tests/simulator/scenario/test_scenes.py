@@ -11,10 +11,9 @@ from pydantic import ValidationError
 from fleetledger.runtime.setting_faults import describe_faults
 from fleetledger.simulator.datasets.loading import names_of
 from fleetledger.simulator.errors import ScenarioError
-from fleetledger.simulator.scenario.loading import parse_scenario
+from fleetledger.simulator.scenario.loading import parse_scenario, scenario_to_toml
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.sections import StageSettings
-from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
 
 SHARES = {"partition": {"rule": "class-share"}}
 WITH_MASKS = {"title": "mine", "data": {"set": "digit-scenes"}, "devices": SHARES}

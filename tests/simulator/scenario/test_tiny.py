@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from fleetledger.simulator.run.absent_files import absent_here
-from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario
+from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario, scenario_to_toml
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.shipped import shipped_names
 from fleetledger.simulator.scenario.tiny import NO_RESULT, TITLE, Absent, tiny_step
-from fleetledger.simulator.scenario.toml_writer import scenario_to_toml
 
 NOTHING_MISSES = Absent()
 ALL_MISSES = Absent(data=True)

@@ -12,18 +12,15 @@ from fleetledger.simulator.metrics.measurement import measure_seed
 from fleetledger.simulator.metrics.results import RunResults, summarise
 from fleetledger.simulator.report.curves import accuracy_matrix, by_stage
 from fleetledger.simulator.report.pages.renderer import Shown
-from fleetledger.simulator.report.pictures.accuracy import draw_accuracy
-from fleetledger.simulator.report.pictures.cost import draw_cost
+from fleetledger.simulator.report.pictures.accuracy import draw_accuracy, draw_forgetting
+from fleetledger.simulator.report.pictures.cost import draw_cost, draw_times, draw_traffic
 from fleetledger.simulator.report.pictures.devices import draw_devices
 from fleetledger.simulator.report.pictures.distribution import draw_distribution
 from fleetledger.simulator.report.pictures.entropy import MOST_DRAWN, draw_entropy
-from fleetledger.simulator.report.pictures.forgetting import draw_forgetting
 from fleetledger.simulator.report.pictures.gallery import GALLERY, pictures_of
 from fleetledger.simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
 from fleetledger.simulator.report.pictures.rounds import draw_rounds
 from fleetledger.simulator.report.pictures.style import as_png
-from fleetledger.simulator.report.pictures.times import draw_times
-from fleetledger.simulator.report.pictures.traffic import draw_traffic
 from fleetledger.simulator.report.run_page import run_page
 from tests.simulator.fake_run import Shape, fake_results, fake_scenario, fake_seed
 
