@@ -24,8 +24,6 @@ from fleetledger.simulator.scenario.rollout import RolloutSettings
 
 WITH_OWNERS = ("omniglot", "npz", "patterns", "shakespeare", "grammar")
 """Data sets that know who made an image or said a text."""
-_SHARED_GPU = 0.5
-"""Of a GPU: two that ask for no more can be given the same one."""
 _WITHOUT_FLEET = "joint"
 OF_CIFAR_100 = ("cifar100", "npz")
 """Data sets that can hold the classes of CIFAR-100."""
@@ -75,7 +73,7 @@ class Scenario(Strict):
         _check_participation(self)
         _check_agents(self)
         _check_dealing(self)
-        _check_programs(self)
+        _check_answers(self)
         check_rollout(self)
         return self
 
@@ -100,7 +98,7 @@ def _check_masks(scenario: Scenario) -> None:
 
 
 def _check_hues(scenario: Scenario) -> None:
-    """Check that hues are turned of pictures in colour, of which each has one device."""
+    """Check that hues are turned of pictures in colour."""
     asked = {"data.test_hue": scenario.data.test_hue, "devices.hue": scenario.devices.hue}
     for field, most in asked.items():
         if most and (scenario.data.with_masks or not scenario.data.known.coloured):
@@ -108,11 +106,6 @@ def _check_hues(scenario: Scenario) -> None:
                 f"{field}: {most} with the data set {scenario.data.set!r}; hues are turned of "
                 "pictures in colour with one class each, so leave it out, or take another set"
             )
-    if scenario.devices.hue and scenario.devices.partition.rule == "class-share":
-        raise ValueError(
-            f"devices.hue: {scenario.devices.hue} with the rule 'class-share', by which devices "
-            "hold the same pictures; take another rule, or leave it out"
-        )
 
 
 def _check_dealing(scenario: Scenario) -> None:
@@ -124,21 +117,16 @@ def _check_dealing(scenario: Scenario) -> None:
         )
 
 
-def _check_programs(scenario: Scenario) -> None:
-    """Check that nothing is asked of programs where there are none."""
-    engine = scenario.engine
-    asked = {
-        "engine.broker": engine.broker != "auto",
-        "engine.keys": engine.keys,
-        "evaluation.on_devices": scenario.evaluation.on_devices,
-    }
-    for field, is_asked in asked.items():
-        if is_asked and engine.kind != "mqtt":
-            raise ValueError(
-                f"{field}: is for programs, and engine.kind is {engine.kind!r}; set that to 'mqtt' "
-                "or leave it out"
-            )
-    if scenario.evaluation.on_devices and scenario.data.with_masks:
+def _check_answers(scenario: Scenario) -> None:
+    """Check that devices are asked how many answers are right where they are asked that."""
+    if not scenario.evaluation.on_devices:
+        return
+    if scenario.engine.kind != "mqtt":
+        raise ValueError(
+            f"evaluation.on_devices: is for programs, and engine.kind is {scenario.engine.kind!r}; "
+            "set that to 'mqtt' or leave it out"
+        )
+    if scenario.data.with_masks:
         raise ValueError(
             f"evaluation.on_devices: true with the data set {scenario.data.set!r}, whose pictures "
             "have several classes; leave it out"
@@ -214,7 +202,6 @@ def _check_agents(scenario: Scenario) -> None:
     """Check that nothing is asked of light agents that they leave out."""
     _check_workers(scenario)
     _check_ensemble(scenario)
-    _check_arithmetic(scenario.engine)
     if scenario.engine.agents != "light":
         return
     for field, value in asked_of_programs(scenario).items():
@@ -226,7 +213,6 @@ def _check_agents(scenario: Scenario) -> None:
 
 def _check_workers(scenario: Scenario) -> None:
     engine = scenario.engine
-    _check_cluster(engine)
     if not engine.workers and engine.kind != "ray":
         return
     beside = _beside_light(scenario)
@@ -256,34 +242,6 @@ def _check_ensemble(scenario: Scenario) -> None:
             f"evaluation.ensemble: true beside {field} {value!r}; models are compared where light "
             "agents train in this process alone: leave one of them out"
         )
-
-
-def _check_cluster(engine: sections.EngineSettings) -> None:
-    """Check what is said of a cluster of Ray."""
-    usual = type(engine)()
-    for field in ("address", "worker_cpus", "worker_gpus"):
-        value = getattr(engine, field)
-        if engine.kind != "ray" and value != getattr(usual, field):
-            raise ValueError(
-                f"engine.{field}: {value!r} beside engine.kind {engine.kind!r}; it is of a "
-                "cluster: set engine.kind to 'ray', or leave it out"
-            )
-    if 0 < engine.worker_gpus <= _SHARED_GPU:
-        raise ValueError(
-            f"engine.worker_gpus: {engine.worker_gpus} lets workers share a GPU, whose memory "
-            "nobody would divide; give 1, and let devices train at once by engine.training 'stack'"
-        )
-
-
-def _check_arithmetic(engine: sections.EngineSettings) -> None:
-    """Refuse what only training in this process knows beside programs that train by themselves."""
-    usual = type(engine)()
-    for field in ("channels_last", "tf32", "steps"):
-        if engine.kind == "mqtt" and getattr(engine, field) != getattr(usual, field):
-            raise ValueError(
-                f"engine.{field}: {getattr(engine, field)!r} beside engine.kind 'mqtt', whose "
-                "agents train by themselves, without; leave it out, or choose 'inprocess'"
-            )
 
 
 def _check_participation(scenario: Scenario) -> None:

@@ -102,7 +102,28 @@ class StageSettings(Strict):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        check_stages(self)
+        if self.lists:
+            _check_lists(self)
+            return self
+        if self.setting is not None:
+            _check_setting(self, self.setting)
+            return self
+        if self.first is not None and self.count == 1:
+            raise ValueError(f"first: {self.first} beside one stage; leave it out, or set classes")
+        if self.classes is None:
+            return self
+        if self.count > self.classes:
+            raise ValueError(
+                f"count: {self.count} stages cannot share "
+                f"{count_of(self.classes, 'class', 'classes')}; give at most {self.classes}, or "
+                "more classes"
+            )
+        if self.first is not None and self.first > self.classes - self.count + 1:
+            raise ValueError(
+                f"first: {self.first} of {count_of(self.classes, 'class', 'classes')} leaves too "
+                f"few for {count_of(self.count - 1, 'more stage')}; give at most "
+                f"{self.classes - self.count + 1}"
+            )
         return self
 
 
@@ -202,6 +223,11 @@ class DeviceSettings(Strict):
     @model_validator(mode="after")
     def _groups_fit(self) -> Self:
         groups = self.groups
+        if self.hue and self.partition.rule == "class-share":
+            raise ValueError(
+                f"hue: {self.hue} with the rule 'class-share', by which devices hold the same "
+                "pictures; take another rule, or leave it out"
+            )
         if groups.joining and groups.rule == "none":
             raise ValueError(
                 f"groups.joining: {groups.joining} with rule 'none'; set groups.rule to 'redrawn', "
@@ -275,6 +301,20 @@ class MethodSettings(Strict):
     """For a method that begins with a first stage that was trained in one place."""
 
 
+_OF_KINDS: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = (
+    (("ray",), "it is of a cluster", ("address", "worker_cpus", "worker_gpus")),
+    (("mqtt",), "it is for programs", ("broker", "keys")),
+    (
+        ("inprocess", "ray"),
+        "agents that train by themselves do without",
+        ("channels_last", "tf32", "steps"),
+    ),
+)
+"""Kinds of engines, why no others take some fields of `[engine]`, and these fields."""
+_SHARED_GPU = 0.5
+"""Of a GPU: two that ask for no more can be given the same one."""
+
+
 class EngineSettings(Strict):
     """`[engine]`: on what the fleet runs. None of it changes what is learned."""
 
@@ -343,6 +383,23 @@ class EngineSettings(Strict):
     deadline_seconds: float = Field(default=3600.0, gt=0)
     """Seconds of the fleet's clock after which a stage closes with what has come."""
 
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Self:
+        for kinds, why, fields in _OF_KINDS:
+            for field in fields if self.kind not in kinds else ():
+                value = getattr(self, field)
+                if value != type(self).model_fields[field].default:
+                    raise ValueError(
+                        f"{field}: {value!r} beside engine.kind {self.kind!r}; {why}: leave it "
+                        f"out, or set that to {kinds[0]!r}"
+                    )
+        if 0 < self.worker_gpus <= _SHARED_GPU:
+            raise ValueError(
+                f"worker_gpus: {self.worker_gpus} lets workers share a GPU, whose memory nobody "
+                "would divide; give 1, and let devices train at once by engine.training 'stack'"
+            )
+        return self
+
 
 class PublishedCurve(Strict):
     """`[[published]]`: accuracy or mean IoU that a paper prints for this protocol, for the plot."""
@@ -373,32 +430,6 @@ class EvaluationSettings(Strict):
     """Of a method whose coordinator distils the devices' models: measure in every round also how
     they answer together, and how their mean does before it is distilled. A round's answers are in
     memory for it."""
-
-
-def check_stages(stages: StageSettings) -> None:
-    """Check how classes are dealt to the stages."""
-    if stages.lists:
-        _check_lists(stages)
-        return
-    if stages.setting is not None:
-        _check_setting(stages, stages.setting)
-        return
-    if stages.first is not None and stages.count == 1:
-        raise ValueError(f"first: {stages.first} beside one stage; leave it out, or set classes")
-    if stages.classes is None:
-        return
-    if stages.count > stages.classes:
-        raise ValueError(
-            f"count: {stages.count} stages cannot share "
-            f"{count_of(stages.classes, 'class', 'classes')}; give at most {stages.classes}, or "
-            "more classes"
-        )
-    if stages.first is not None and stages.first > stages.classes - stages.count + 1:
-        raise ValueError(
-            f"first: {stages.first} of {count_of(stages.classes, 'class', 'classes')} leaves too "
-            f"few for {count_of(stages.count - 1, 'more stage')}; give at most "
-            f"{stages.classes - stages.count + 1}"
-        )
 
 
 def _check_lists(stages: StageSettings) -> None:

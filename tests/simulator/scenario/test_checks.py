@@ -65,8 +65,16 @@ def refusal(**sections: Any) -> str:
             {"devices": {"partition": {"seeds": [1, 2]}}},
             "devices.partition.seeds: 2 for 5 stages; give one for each",
         ),
-        ({"engine": {"keys": True}}, "engine.keys: is for programs,"),
-        ({"engine": {"broker": "amqtt"}}, "engine.broker: is for programs,"),
+        ({"engine": {"keys": True}}, "engine.keys: True beside engine.kind 'inprocess'; it"),
+        ({"engine": {"broker": "amqtt"}}, "engine.broker: 'amqtt' beside engine.kind 'inprocess';"),
+        (
+            {"engine": {"worker_cpus": 2}},
+            "engine.worker_cpus: 2.0 beside engine.kind 'inprocess'; it",
+        ),
+        (
+            {"engine": {"kind": "ray", "worker_gpus": 0.5}},
+            "engine.worker_gpus: 0.5 lets workers share a GPU",
+        ),
         ({"evaluation": {"on_devices": True}}, "evaluation.on_devices: is for programs,"),
         (
             {
