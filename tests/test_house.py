@@ -43,7 +43,7 @@ CEILINGS: dict[str, Room] = {
     "export": Room(7100, 9.9, 12.5, 6, 105),
     "learning": Room(16550, 8.0, 9.6, 25, 207),
     "methods": Room(15650, 11.9, 15.2, 35, 129),
-    "runtime": Room(3050, 8.1, 9.7, 14, 39),
+    "runtime": Room(3050, 8.1, 9.8, 14, 39),
     "schemas": Room(5800, 8.1, 11.4, 4, 61),
     "simulator": Room(30300, 11.9, 14.2, 50, 474),
     "transport": Room(6900, 8.6, 10.1, 7, 89),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-
-from sqlite_utils import Database
 
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.core.state_fold import fold
@@ -77,5 +76,5 @@ def numbers(names: Iterable[ClassName]) -> dict[ClassName, int]:
 
 
 def _records(folder: Path) -> AgentRecords:
-    with closing(Database(folder / "agent.db")) as database:
+    with closing(sqlite3.connect(folder / "agent.db")) as database:
         return load_records(database)

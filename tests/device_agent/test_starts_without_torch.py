@@ -47,14 +47,6 @@ except ModuleNotFoundError:
     assert run(code) == "blocked\n"
 
 
-def test_a_running_agent_holds_no_command_line_and_no_runtime() -> None:
-    code = """
-import fleetledger.device_agent.program.main
-print(sorted({"typer", "rich", "onnxruntime"} & set(sys.modules)))
-"""
-    assert run(code) == "[]\n"
-
-
 def test_the_command_line_starts(tmp_path: Path) -> None:
     code = """
 import sys
@@ -69,8 +61,9 @@ command_line.main()
 def test_everything_that_a_running_agent_needs_can_be_imported() -> None:
     code = """
 import onnxruntime
-from fleetledger.device_agent import __main__, doctor
-from fleetledger.device_agent import program
+from fleetledger.device_agent import __main__
+from fleetledger.device_agent.cli import doctor
+from fleetledger.device_agent.program import main
 from fleetledger.methods.registry import statistics_device
 statistics_device("stsa")
 print(sorted({name.partition(".")[0] for name in sys.modules} & Blocker.names))
@@ -101,6 +94,7 @@ print(json.dumps([given.samples, found.gram.values.tolist(), found.correlation.v
 def test_importing_the_agent_loads_neither_numpys_heavy_friends_nor_a_command_line() -> None:
     code = """
 import fleetledger.device_agent.program.main
-print(sorted({"typer", "rich", "onnxruntime", "safetensors"} & set(sys.modules)))
+heavy = {"typer", "rich", "click", "onnxruntime", "safetensors", "sqlite_utils"}
+print(sorted(heavy & set(sys.modules)))
 """
     assert run(code) == "[]\n"

@@ -44,7 +44,7 @@ runpy.run_module("fleetledger.device_agent", run_name="__main__", alter_sys=True
 SOON_BACK = """\
 import functools
 import runpy
-from fleetledger.device_agent import assembly
+from fleetledger.device_agent.program import assembly
 from fleetledger.transport import mqtt_settings
 mqtt_settings.MqttSettings = functools.partial(
     mqtt_settings.MqttSettings, reconnect_longest_seconds=2.0

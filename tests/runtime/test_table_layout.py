@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.runtime.table_layout import lay_out, layout_of
+from fleetledger.runtime.table_layout import atomic, lay_out, layout_of
 
 TABLES = "CREATE TABLE one (a TEXT); CREATE TABLE two (b TEXT)"
 
@@ -37,3 +37,15 @@ def test_tables_are_made_all_or_none(tmp_path: Path) -> None:
         db.rollback()
         assert db.execute("SELECT name FROM sqlite_master").fetchall() == []
         assert layout_of(db) == 0
+
+
+def test_of_a_block_that_fails_nothing_is_written(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "file.db")) as db:
+        lay_out(db, TABLES, 1)
+        with pytest.raises(sqlite3.Error), atomic(db):
+            db.executemany("INSERT INTO one VALUES (?)", [("x",), ("too", "many")])
+        assert not db.in_transaction
+        with atomic(db):
+            db.execute("INSERT INTO two VALUES ('y')")
+        rows = db.execute("SELECT a FROM one UNION SELECT b FROM two").fetchall()
+    assert rows == [("y",)]

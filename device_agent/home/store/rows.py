@@ -10,6 +10,7 @@ mappings; and the rows of many small drafts equal those of one large one.
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from functools import lru_cache
 from typing import Any, get_args, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from sqlite_utils import Database
 
 from fleetledger.device_agent.core.draft import LAYERS, Draft, Groups, Members
 from fleetledger.device_agent.core.records import OutboxBody, OutboxKey, OutboxMessage
@@ -43,7 +43,7 @@ class Text:
     read: Callable[[str], Any]
 
 
-def write_draft(db: Database, draft: Draft, records: AgentRecords) -> None:
+def write_draft(db: sqlite3.Connection, draft: Draft, records: AgentRecords) -> None:
     """Write what a draft changes, inside a transaction that the caller has begun."""
     gone, put = changed_rows(draft, records)
     _execute(db, "DELETE FROM record WHERE field = ? AND key = ?", gone)
@@ -69,7 +69,7 @@ def changed_rows(draft: Draft, records: AgentRecords) -> tuple[list[RowName], li
     return gone, put
 
 
-def load_records(db: Database) -> AgentRecords:
+def load_records(db: sqlite3.Connection) -> AgentRecords:
     """Return what the database holds; raise `SchemaError` for what this program cannot read."""
     return records_of(db.execute("SELECT field, key, value FROM record ORDER BY id"))
 
@@ -90,7 +90,7 @@ def message_name(message: OutboxKey) -> str:
     return _FIELDS["outbox"].key.write(message)
 
 
-def read_attached(db: Database, message: OutboxKey) -> bytes:
+def read_attached(db: sqlite3.Connection, message: OutboxKey) -> bytes:
     """Return the payload that lies with a message, empty where there is none."""
     name = message_name(message)
     row = db.execute("SELECT payload FROM attached WHERE letter = ?", [name]).fetchone()
@@ -121,7 +121,7 @@ def _put(name: str, draft: Draft) -> Iterator[Row]:
             yield name, text.key.write(key), text.value.write(value)
 
 
-def _write_beside(db: Database, draft: Draft) -> None:
+def _write_beside(db: sqlite3.Connection, draft: Draft) -> None:
     """Write what is on the disk alone: payloads of messages, and dead letters."""
     gone = [(message_name(key),) for key in draft.outbox.gone]
     _execute(db, "DELETE FROM attached WHERE letter = ?", gone)
@@ -149,9 +149,9 @@ def _write_beside(db: Database, draft: Draft) -> None:
     )
 
 
-def _execute(db: Database, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+def _execute(db: sqlite3.Connection, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
     if rows:  # most changes have few kinds of rows, and each statement costs
-        db.conn.executemany(sql, rows)
+        db.executemany(sql, rows)
 
 
 def _read(name: str, rows: Iterable[tuple[str, str]]) -> Any:  # noqa: ANN401 - as the field says

@@ -18,8 +18,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlite_utils import Database
-
 from fleetledger.device_agent.core.changes import Durable, drafted
 from fleetledger.device_agent.core.records import OutboxKey
 from fleetledger.device_agent.core.state import AgentRecords
@@ -27,7 +25,7 @@ from fleetledger.device_agent.errors import HeldError, StoreError
 from fleetledger.device_agent.home.store.rows import load_records, read_attached, write_draft
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.runtime.problems import HELD
-from fleetledger.runtime.table_layout import lay_out
+from fleetledger.runtime.table_layout import atomic, lay_out
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.presence import MAX_FORMER_RUNS
 from fleetledger.schemas.receipts import RETRACTED
@@ -76,8 +74,8 @@ class DeadLetter:
 def make_blank_store(path: Path) -> Path:
     """Make a database with all tables and no installation, of which copies can be opened."""
     if not path.exists():
-        db = Database(str(path))
-        lay_out(db.conn, _TABLES, LAYOUT)
+        db = sqlite3.connect(path, isolation_level=None)
+        lay_out(db, _TABLES, LAYOUT)
         db.close()
     return path
 
@@ -104,7 +102,7 @@ class AgentStore:
         self.on_held: Callable[[str], object] = lambda _why: None
         """Called about once a second, with the reason, while another program holds the database."""
         with self._translated("opened"):
-            self._db = Database(str(path))
+            self._db = sqlite3.connect(path, isolation_level=None)
             self._db.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}").fetchall()
             self._db.execute(f"PRAGMA journal_mode={'WAL' if durable else 'PERSIST'}").fetchall()
             self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
@@ -139,7 +137,7 @@ class AgentStore:
         began = time.monotonic()
         while True:
             try:
-                with self._translated("written"), self._db.atomic():
+                with self._translated("written"), atomic(self._db):
                     write_draft(self._db, draft, records)
                 break
             except HeldError as error:
@@ -150,7 +148,7 @@ class AgentStore:
 
     def begin_run(self, boot: BootId) -> tuple[BootId, ...]:
         """Note that this run has begun; return the runs before it, newest first."""
-        with self._translated("written"), self._db.atomic():
+        with self._translated("written"), atomic(self._db):
             query = "SELECT boot FROM run ORDER BY id DESC LIMIT ?"
             formers = tuple(BootId(name) for (name,) in self._db.execute(query, [MAX_FORMER_RUNS]))
             run = self._db.execute("INSERT INTO run (boot) VALUES (?)", [boot]).lastrowid
@@ -183,7 +181,7 @@ class AgentStore:
         return frozenset(PartKey(stage=stage, part=part) for stage, part in rows)
 
     def _installation(self) -> BootId:
-        with self._translated("written"), self._db.atomic():
+        with self._translated("written"), atomic(self._db):
             known = self._db.execute("SELECT name FROM installation").fetchone()
             if known is not None:
                 return BootId(known[0])
@@ -192,7 +190,7 @@ class AgentStore:
             return fresh
 
     def _lay_out(self) -> None:
-        found = lay_out(self._db.conn, _TABLES, LAYOUT)
+        found = lay_out(self._db, _TABLES, LAYOUT)
         if found != LAYOUT:
             raise StoreError(
                 f"{self._path}: layout {found} of another release, this one has {LAYOUT}; run the "

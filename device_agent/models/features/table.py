@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from sqlite_utils import Database
 
 from fleetledger.device_agent.models.inference.installed_model import Floats
+from fleetledger.runtime.table_layout import atomic
 from fleetledger.schemas.values import Digest
 
 LAYOUT = 1
@@ -54,7 +54,7 @@ class FeatureTable:
     def __init__(self, path: Path, limit_bytes: int) -> None:
         """Open the file at `path`, or make it, readable by the agent's user alone."""
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        self._db = Database(str(path))
+        self._db = sqlite3.connect(path, isolation_level=None)
         try:
             self._open()
             self._limit_pages = max(_LEAST_PAGES, limit_bytes // self._pragma("page_size"))
@@ -71,7 +71,7 @@ class FeatureTable:
         # A cache may lose its last commits, so it need not wait for the disk.
         self._db.execute("PRAGMA synchronous = NORMAL")
         # What is damaged need not be text; it is compared, and differs.
-        self._db.conn.text_factory = bytes
+        self._db.text_factory = bytes
         if self._pragma("user_version") != LAYOUT:
             self._db.executescript(f"{_TABLES}PRAGMA user_version = {LAYOUT};")
 
@@ -93,9 +93,9 @@ class FeatureTable:
                 whole.append(number)
             else:
                 torn.append(number)
-        with self._db.atomic():
+        with atomic(self._db):
             self._remove(torn)
-            self._db.conn.executemany(
+            self._db.executemany(
                 "UPDATE entry SET used = ? WHERE id = ?", [(self._now, item) for item in whole]
             )
         self._now += 1
@@ -103,7 +103,7 @@ class FeatureTable:
 
     def write(self, source: Digest, rows: Mapping[Digest, Floats]) -> None:
         """Add rows; those that were used longest ago make room for them."""
-        with self._db.atomic():
+        with atomic(self._db):
             self._db.execute("INSERT OR IGNORE INTO source (digest) VALUES (?)", [source])
             key = self._value("SELECT id FROM source WHERE digest = ?", [source])
             for image, values in rows.items():
@@ -120,7 +120,7 @@ class FeatureTable:
 
     def shrink(self) -> None:
         """Keep to the limit, which may be another than last time, and give back what is free."""
-        with self._db.atomic():
+        with atomic(self._db):
             self._make_room()
         # Not `execute`, which would free the first page and stop.
         self._db.executescript("PRAGMA incremental_vacuum")
@@ -155,8 +155,8 @@ class FeatureTable:
 
     def _remove(self, numbers: Iterable[int]) -> None:
         rows = [(number,) for number in numbers]
-        self._db.conn.executemany("DELETE FROM entry WHERE id = ?", rows)
-        self._db.conn.executemany("DELETE FROM floats WHERE id = ?", rows)
+        self._db.executemany("DELETE FROM entry WHERE id = ?", rows)
+        self._db.executemany("DELETE FROM floats WHERE id = ?", rows)
 
     def _value(self, query: str, values: Sequence[str] = ()) -> int | None:
         (value,) = self._db.execute(query, list(values)).fetchone() or (None,)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fleetledger.device_agent.samples.sources.cache_file import CacheFile
+from fleetledger.runtime.table_layout import atomic
 from fleetledger.schemas.values import Digest
 
 
@@ -54,6 +55,6 @@ class DigestCache(CacheFile):
         self._seen = dict(current)
         if not gone and not new:
             return
-        with self.failures(), self.db.conn as connection:
-            connection.executemany("DELETE FROM seen WHERE path = ?", [(path,) for path in gone])
-            connection.executemany("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?)", new)
+        with self.failures(), atomic(self.db):
+            self.db.executemany("DELETE FROM seen WHERE path = ?", [(path,) for path in gone])
+            self.db.executemany("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?)", new)

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlite_utils import Database
-
 from fleetledger.device_agent.errors import SourceError
 
 
@@ -19,7 +17,7 @@ class CacheFile:
         """Open or make the file; `table` names the table and its columns. Raises `SourceError`."""
         self._path = path
         with self.failures():
-            self.db = Database(str(path))
+            self.db = sqlite3.connect(path, isolation_level=None)
             self.db.execute("PRAGMA journal_mode=WAL").fetchall()
             # A cache may lose its last commits, so it need not wait for the disk.
             self.db.execute("PRAGMA synchronous=NORMAL")

@@ -14,6 +14,7 @@ from pathlib import Path
 from fleetledger.device_agent.samples.sources.cache_file import CacheFile
 from fleetledger.device_agent.samples.sources.masks import decode_mask, pixels_of
 from fleetledger.learning.errors import ImageError
+from fleetledger.runtime.table_layout import atomic
 from fleetledger.schemas.values import Digest
 
 
@@ -66,8 +67,8 @@ class ShownCache(CacheFile):
             self._write("DELETE FROM shown WHERE digest = ?", [(digest,) for digest in gone])
 
     def _write(self, statement: str, rows: list[tuple[str, ...]]) -> None:
-        with self.failures(), self.db.conn as connection:
-            connection.executemany(statement, rows)
+        with self.failures(), atomic(self.db):
+            self.db.executemany(statement, rows)
 
 
 def _written(shown: ShownClasses) -> tuple[str, str]:
