@@ -13,17 +13,8 @@ from rich.live import Live
 
 from fleetledger.coordinator import completion
 from fleetledger.coordinator import settings as settings_module
+from fleetledger.coordinator.cli import common
 from fleetledger.coordinator.cli.broker_config import broker_config
-from fleetledger.coordinator.cli.common import (
-    Tagged,
-    class_names,
-    command,
-    confirm,
-    done,
-    for_each,
-    say,
-    show_action,
-)
 from fleetledger.coordinator.cli.provision import provision
 from fleetledger.coordinator.cli.trust import FirstRoot
 from fleetledger.coordinator.core.phrases import some
@@ -89,7 +80,7 @@ def status(
             help="Only this device; may be given several times.", autocompletion=completion.devices
         ),
     ] = None,
-    tag: Tagged = None,
+    tag: common.Tagged = None,
     home: Home = HOME,
     watch: Watch = None,
     as_json: AsJson = False,
@@ -153,7 +144,7 @@ def enrol(
         "On the device: `fleetledger agent enrol` (it asks for the line), then start the agent.",
     )
     report = ActionReport(said=said, entries=invited.entries, secret=invited.token.text)
-    command_output.show_action(report, partial(say, as_json=True), as_json=as_json)
+    command_output.show_action(report, partial(common.say, as_json=True), as_json=as_json)
 
 
 def revoke(
@@ -164,7 +155,7 @@ def revoke(
         ),
     ] = None,
     reason: Annotated[str, typer.Option(help="Why; it stays in the ledger.")] = "none was given",
-    tag: Tagged = None,
+    tag: common.Tagged = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
     home: Home = HOME,
     as_json: AsJson = False,
@@ -175,8 +166,8 @@ def revoke(
         return RevokeKey(device=one, reason=reason)
 
     chosen = DeviceChoice.read(device, tag)
-    report = for_each(home, chosen, revoking, what="Shut out", yes=yes, then=close_access)
-    show_action(report, as_json=as_json)
+    report = common.for_each(home, chosen, revoking, what="Shut out", yes=yes, then=close_access)
+    common.show_action(report, as_json=as_json)
 
 
 def settle(
@@ -189,7 +180,7 @@ def settle(
 ) -> None:
     """Say which of two installations under one name goes on; the other one is shut out."""
     body = SettleTwins(device=DeviceId(device), installation=BootId(installation))
-    command(home, body, as_json=as_json)
+    common.command(home, body, as_json=as_json)
 
 
 ProxyHome = Annotated[
@@ -260,7 +251,7 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
             f"wrote {path}, for trying: no keys are asked for; next: "
             "`fleetledger coordinator admit DEVICE`"
         )
-        done(text, as_json=as_json, wrote=[path])
+        common.done(text, as_json=as_json, wrote=[path])
         return
     keys = root_key or [home / "keys" / "root.pem"]
     root = FirstRoot(keys).made(home)
@@ -271,7 +262,7 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     )
     said, wrote = (f"wrote {path}", *root.said), (str(path), *root.wrote)
     update = {"said": said, "wrote": wrote, "followed": (*root.followed, text)}
-    show_action(root.model_copy(update=update), as_json=as_json)
+    common.show_action(root.model_copy(update=update), as_json=as_json)
 
 
 @app.command()
@@ -313,7 +304,7 @@ def proxy_init(
     settings = proxy_settings.ProxyHomeSettings(fleet=FleetId(fleet), broker=broker)
     path = proxy_settings.write_new(home, settings)
     said = f"wrote {path}; next: `{PROGRAM} coordinator proxy --home {quote(str(home))}`"
-    done(said, as_json=as_json, wrote=[path])
+    common.done(said, as_json=as_json, wrote=[path])
 
 
 @app.command()
@@ -336,13 +327,13 @@ def admit(
 ) -> None:
     """Let a device take part."""
     body = AdmitDevice(device=DeviceId(device))
-    command(home, body, as_json=as_json, then=open_access)
+    common.command(home, body, as_json=as_json, then=open_access)
 
 
 @app.command("correct-clock")
 def correct_clock(home: Home = HOME, as_json: AsJson = False) -> None:
     """Let entries have the times of this machine's calendar again, once that is right."""
-    command(home, CorrectClock(), as_json=as_json)
+    common.command(home, CorrectClock(), as_json=as_json)
 
 
 @app.command("open-stage")
@@ -359,25 +350,25 @@ def open_stage(
     as_json: AsJson = False,
 ) -> None:
     """Open a stage: ask the fleet to learn these classes."""
-    names = class_names(classes)
+    names = common.class_names(classes)
     try:
-        command(home, OpenStage(class_names=names, asks=not yes), as_json=as_json)
+        common.command(home, OpenStage(class_names=names, asks=not yes), as_json=as_json)
     except QuestionError as question:
-        say(str(question), as_json=as_json)
-        confirm("Open the stage?", yes=False, way_out="say --yes if it is meant so")
-        command(home, OpenStage(class_names=names), as_json=as_json)
+        common.say(str(question), as_json=as_json)
+        common.confirm("Open the stage?", yes=False, way_out="say --yes if it is meant so")
+        common.command(home, OpenStage(class_names=names), as_json=as_json)
 
 
 @app.command("close-stage")
 def close_stage(home: Home = HOME, as_json: AsJson = False) -> None:
     """Close the open stage now; late contributions still count."""
-    command(home, CloseStage(), as_json=as_json)
+    common.command(home, CloseStage(), as_json=as_json)
 
 
 @app.command("resume-rounds")
 def resume_rounds(home: Home = HOME, as_json: AsJson = False) -> None:
     """Try the rounds of the open stage again, which had stopped."""
-    command(home, ResumeRounds(), as_json=as_json)
+    common.command(home, ResumeRounds(), as_json=as_json)
 
 
 @app.command()

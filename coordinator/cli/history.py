@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from pydantic import ValidationError
@@ -27,9 +26,6 @@ from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.values import DeviceId
-
-if TYPE_CHECKING:
-    from fleetledger.coordinator.replay.remaker import RemadeOutcome
 
 
 def replay(
@@ -74,13 +70,12 @@ def replay(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _told(outcomes: Iterable[RemadeOutcome], form: command_report.OutputForm) -> ReplayReport:
+def _told(outcomes: Iterable[ReplayedResult], form: command_report.OutputForm) -> ReplayReport:
     """Return what was made again; print each at once, because the next may take long."""
     done: list[ReplayedResult] = []
     if form == "tsv":
         typer.echo("\t".join(command_report.tsv_columns(ReplayReport)))
-    for outcome in outcomes:
-        line = ReplayedResult(**dataclasses.asdict(outcome))
+    for line in outcomes:
         done.append(line)
         if form == "tsv":
             typer.echo(

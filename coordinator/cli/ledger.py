@@ -12,16 +12,9 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from fleetledger.coordinator import completion
+from fleetledger.coordinator import completion, errors
 from fleetledger.coordinator.cli import copies, history
 from fleetledger.coordinator.cli.common import Tagged, done
-from fleetledger.coordinator.errors import (
-    AuditError,
-    BlobError,
-    CommandError,
-    KeyFileError,
-    LedgerError,
-)
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger import audit as auditing
 from fleetledger.coordinator.ledger import entry_proofs, keys, tiles
@@ -170,7 +163,7 @@ def explore(
     written = out or home / explorer.FILE_NAME
     try:
         explorer.write_explored(home, time.time_ns(), written)
-    except LedgerError as error:
+    except errors.LedgerError as error:
         stop(str(error), ExitCode.FAILED)
     except OSError as error:
         stop(f"--out: {error}", ExitCode.USAGE)
@@ -189,7 +182,7 @@ def audit(
     """Check an export, a mirror or a proof with nothing but the coordinator's public key."""
     try:
         report = _audited(exported, FleetId(fleet), read_verify_key(key))
-    except (AuditError, SchemaError) as error:
+    except (errors.AuditError, SchemaError) as error:
         stop(f"does not hold: {error}", ExitCode.FAILED)
     command_output.show(report, as_json=as_json)
 
@@ -237,9 +230,15 @@ def _opened(home: Path) -> Iterator[LedgerReader]:
     try:
         with LedgerReader.open_read_only(path) as ledger:
             yield ledger
-    except (SettingsError, CommandError) as error:
+    except (SettingsError, errors.CommandError) as error:
         stop(str(error), ExitCode.USAGE)
-    except (LedgerError, BlobError, AuditError, KeyFileError, ProofError) as error:
+    except (
+        errors.LedgerError,
+        errors.BlobError,
+        errors.AuditError,
+        errors.KeyFileError,
+        ProofError,
+    ) as error:
         stop(str(error), ExitCode.FAILED)
     except KeyboardInterrupt:
         raise typer.Exit from None

@@ -138,10 +138,8 @@ def rollback(
     for line in reaches:
         common.say(line, as_json=as_json)
     if to is None:
-        common.confirm("Go back?", yes=yes, way_out=f"say --to {step.to.version}, or --yes")
-    body = model_commands.GoBack(
-        to=step.to.version, leaving=step.leaving.version, canaries=canaries
-    )
+        common.confirm("Go back?", yes=yes, way_out=f"say --to {step.to}, or --yes")
+    body = model_commands.GoBack(to=step.to, leaving=step.leaving, canaries=canaries)
     common.command(home, body, as_json=as_json, reaches=reaches)
 
 

@@ -9,6 +9,7 @@ from fleetledger.coordinator.topics.contributions.entries import ContributionsSe
 from fleetledger.coordinator.topics.lineages import entries as lineage_entries
 from fleetledger.coordinator.topics.models import entries as model_entries
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.coordinator.topics.rounds.state import RoundAnswered
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
@@ -77,21 +78,12 @@ class PackImported:
 
 
 @dataclass(frozen=True)
-class AverageInput:
-    """One answer of a round."""
-
-    index: int
-    payload: Digest
-    samples: int
-
-
-@dataclass(frozen=True)
 class AverageRound:
     """Average the answers of a round, exactly."""
 
     lineage: lineage_entries.NetworkImported
     opened: RoundOpened
-    inputs: tuple[AverageInput, ...]
+    inputs: tuple[RoundAnswered, ...]
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fleetledger.coordinator.dashboard.app import make_app
+from fleetledger.transport.pages import server
 from fleetledger.transport.pages.doors import Doors
 from fleetledger.transport.pages.people import Person, Role
-from fleetledger.transport.pages.server import IN_CLEAR, ListenAddress, link_of, listen, server_of
 
 DEFAULT_PORT = 8787
 
 
 def serve(
     home: Path,
-    listening: ListenAddress,
+    listening: server.ListenAddress,
     name: str,
     tell: Callable[[str], None],
     *,
@@ -29,16 +29,16 @@ def serve(
     """
     hosts = {listening.host, *listening.allowed_hosts}
     app = make_app(home, hosts=hosts, per_device=per_device)
-    with listen(listening) as listener:
+    with server.listen(listening) as listener:
         url = listening.url(listener.getsockname()[1])
         tell(f"the dashboard of {app.state.dashboard.fleet} is at {url}; links that work once:")
         for role in Role:
             tell(f"{role.value:>8}  {link(home, url, Person(name, role))}")
         if listening.in_clear:
-            tell(IN_CLEAR)
-        server_of(app, listening, app.state.follower.stop).run(sockets=[listener])
+            tell(server.IN_CLEAR)
+        server.server_of(app, listening, app.state.follower.stop).run(sockets=[listener])
 
 
 def link(home: Path, url: str, person: Person) -> str:
     """Return a new link to the dashboard at `url`, which works once."""
-    return link_of(Doors.of(home, time.time_ns), url, person)
+    return server.link_of(Doors.of(home, time.time_ns), url, person)

@@ -13,12 +13,12 @@ from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.core.state_fold import StateKeeper, state_of
 from fleetledger.coordinator.dashboard.verification import VerificationNow
 from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.live import snapshot
 from fleetledger.coordinator.live.file import read_day, read_live
-from fleetledger.coordinator.live.snapshot import FleetHeat, HealthPoint, LiveSnapshot, TrafficPoint
 from fleetledger.runtime.errors import FleetledgerError
 
 DAY_NS = 86_400 * 10**9
-_Point = TypeVar("_Point", HealthPoint, FleetHeat, TrafficPoint)
+_Point = TypeVar("_Point", snapshot.HealthPoint, snapshot.FleetHeat, snapshot.TrafficPoint)
 
 
 class NotThereError(FleetledgerError):
@@ -32,7 +32,7 @@ class Sources:
     home: Path
     ledger: LedgerReader
     """Read-only, and the same throughout a page."""
-    live: LiveSnapshot | None
+    live: snapshot.LiveSnapshot | None
     """None where no coordinator has served yet."""
     now_ns: int
     verification: VerificationNow | None = None

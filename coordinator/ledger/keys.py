@@ -15,12 +15,12 @@ from fleetledger.coordinator.ledger.store import SignNote
 from fleetledger.runtime.private_file import write_private
 from fleetledger.runtime.user_text import decode_text
 from fleetledger.runtime.whole_file import write_whole
+from fleetledger.schemas import keys
 from fleetledger.schemas.errors import SignatureError
-from fleetledger.schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
 from fleetledger.schemas.proofs.checkpoint import Checkpoint
 from fleetledger.schemas.values import FleetId
 
-_OWN = KeyName("own/coordinator")
+_OWN = keys.KeyName("own/coordinator")
 """Name of the key where nobody else reads what it signs."""
 
 
@@ -29,14 +29,14 @@ def key_folder(home: Path) -> Path:
     return home / "keys"
 
 
-def coordinator_key(home: Path, fleet: FleetId) -> SigningKey:
+def coordinator_key(home: Path, fleet: FleetId) -> keys.SigningKey:
     """Return the coordinator's key, made where there is none yet; raise `KeyFileError`."""
     file = key_folder(home) / "coordinator.pem"
-    name = KeyName(f"{fleet}/coordinator")
+    name = keys.KeyName(f"{fleet}/coordinator")
     try:
         if not file.exists():
-            _make(file, SigningKey.fresh(name))
-        key = SigningKey.from_pem(name, file.read_bytes())
+            _make(file, keys.SigningKey.fresh(name))
+        key = keys.SigningKey.from_pem(name, file.read_bytes())
         _show(file.with_suffix(".pub"), f"{key.verify_key}\n")
     except OSError as error:
         raise KeyFileError(f"{file}: cannot be used: {error}; mend the folder's rights") from error
@@ -45,20 +45,20 @@ def coordinator_key(home: Path, fleet: FleetId) -> SigningKey:
     return key
 
 
-def kept_key(home: Path) -> SigningKey | None:
+def kept_key(home: Path) -> keys.SigningKey | None:
     """Return the coordinator's key for what it keeps for itself; None where no usable one is."""
     try:
         data = (key_folder(home) / "coordinator.pem").read_bytes()
-        return SigningKey.from_pem(_OWN, data)
+        return keys.SigningKey.from_pem(_OWN, data)
     except (OSError, SignatureError):
         return None
 
 
-def public_key(home: Path) -> VerifyKey | None:
+def public_key(home: Path) -> keys.VerifyKey | None:
     """Return the public half of the coordinator's key, or None before the first start."""
     file = key_folder(home) / "coordinator.pub"
     try:
-        return read_verify_key(decode_text(file.read_bytes()))
+        return keys.read_verify_key(decode_text(file.read_bytes()))
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError, SignatureError) as error:
@@ -70,7 +70,7 @@ def note_signer(home: Path, fleet: FleetId) -> SignNote:
     return signer_of_notes(coordinator_key(home, fleet), fleet)
 
 
-def signer_of_notes(key: SigningKey, fleet: FleetId) -> SignNote:
+def signer_of_notes(key: keys.SigningKey, fleet: FleetId) -> SignNote:
     """Return what signs a ledger's checkpoints with a key."""
     return lambda size, root: Checkpoint(fleet, size, root).signed(key)
 
@@ -84,7 +84,7 @@ def note_reader(home: Path, fleet: FleetId) -> ReadNote | None:
     return lambda note: Checkpoint.read(note, fleet, [key])
 
 
-def _make(file: Path, key: SigningKey) -> None:
+def _make(file: Path, key: keys.SigningKey) -> None:
     """Write a new private key, whole or not at all, readable for its owner alone."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(file, key.pem)

@@ -15,14 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from fleetledger.coordinator.errors import (
-    BlobError,
-    EntryError,
-    LedgerCorruptError,
-    LedgerError,
-    LedgerWriteError,
-    Mismatch,
-)
+from fleetledger.coordinator import errors
 from fleetledger.coordinator.ledger import schema
 from fleetledger.coordinator.ledger.entries import COLUMNS, Entry, EntryDraft
 from fleetledger.coordinator.ledger.folder_store import fsync_folder, make_folder
@@ -93,7 +86,7 @@ class Ledger(LedgerReader):
             return cls(db, path, lock, clock, sign_note)
         except sqlite3.Error as error:
             lock.release()
-            raise LedgerError(f"{path}: cannot be opened as a ledger: {error}") from error
+            raise errors.LedgerError(f"{path}: cannot be opened as a ledger: {error}") from error
         except BaseException:
             lock.release()
             raise
@@ -183,13 +176,16 @@ class Ledger(LedgerReader):
             self.db.execute("BEGIN IMMEDIATE")
             yield
             self.db.execute("COMMIT")
-        except (sqlite3.ProgrammingError, LedgerCorruptError):
+        except (sqlite3.ProgrammingError, errors.LedgerCorruptError):
             self.db.rollback()
             raise  # used from another thread, or a damaged file
-        except (sqlite3.Error, LedgerError) as error:  # also reading writes, where memory is short
+        except (
+            sqlite3.Error,
+            errors.LedgerError,
+        ) as error:  # also reading writes, where memory is short
             self.db.rollback()
             cause = HELD if "locked" in str(error) else str(error)
-            raise LedgerWriteError(
+            raise errors.LedgerWriteError(
                 f"{self.path}: {what} not stored: {cause}; nothing was changed, "
                 "so mend the cause (free space, other programs) and try again"
             ) from error
@@ -209,13 +205,13 @@ class Ledger(LedgerReader):
             found = (frontier.size, Digest(frontier.root.hex()))
             if expected == found:
                 return frontier
-        mismatch = Mismatch(
+        mismatch = errors.Mismatch(
             "newest checkpoint",
             "size and root",
             f"{found[0]}, {found[1]} by the entries",
             f"{expected[0]}, {expected[1]}",
         )
-        raise LedgerCorruptError(mismatch)
+        raise errors.LedgerCorruptError(mismatch)
 
     def _edge_by_nodes(self) -> Frontier:
         try:
@@ -246,7 +242,9 @@ def _open_database(path: Path, busy_seconds: float) -> sqlite3.Connection:
     db = connect(path, writing=True, busy_seconds=busy_seconds)
     mode = db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
     if mode != "wal":
-        raise LedgerError(f"{path}: its file system has no write-ahead log; use a local disk")
+        raise errors.LedgerError(
+            f"{path}: its file system has no write-ahead log; use a local disk"
+        )
     db.execute("PRAGMA synchronous=FULL")
     db.execute(f"PRAGMA wal_autocheckpoint={_LOGGED_PAGES}")
     schema.make_tables(db, path)
@@ -258,19 +256,19 @@ def _numbered(item: EntryDraft | Entry, index: int, now_ns: int) -> Entry:
     if isinstance(item, EntryDraft):
         return Entry.from_draft(item, index, now_ns)
     if item.index != index:
-        raise EntryError(f"index: {item.index} is not allowed; the next entry is {index}")
+        raise errors.EntryError(f"index: {item.index} is not allowed; the next entry is {index}")
     return item
 
 
 def _blob_row(digest: Digest, content: bytes) -> tuple[Digest, int, bytes]:
     if len(content) > SMALL_BLOB_BYTES:
-        raise BlobError(
+        raise errors.BlobError(
             f"blob {digest.short}: {len(content)} bytes are too many inside the ledger; "
             f"put what is above {SMALL_BLOB_BYTES} bytes into the blob store"
         )
     found = Digest.of(content)
     if found != digest:
-        raise BlobError(
+        raise errors.BlobError(
             f"blob {digest.short}: its bytes have the digest {found.short}; send both anew"
         )
     return digest, len(content), content

@@ -233,7 +233,7 @@ def carry_out_waiting(home: Path) -> bool:
     inbox = OperatorInbox(home)
     try:
         for waiting in inbox.waiting():
-            requests = engine.process([waiting.input])
+            requests = engine.process([waiting])
             answer_operator(inbox, requests)
             for request in requests:
                 if isinstance(request, ForgetInvitation):

@@ -20,10 +20,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from fleetledger.coordinator import errors
 from fleetledger.coordinator.core.saved_state import write_state
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.core.state_fold import fold, snapshots_of
-from fleetledger.coordinator.errors import LedgerCorruptError, LedgerError, Mismatch, SnapshotError
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.keys import note_reader
 from fleetledger.coordinator.ledger.ranges import RANGE, RangeWalk, ReadNote, ranges, walk_range
@@ -64,7 +64,7 @@ class KeptStates:
 
     fitting: int = 0
     """Snapshots that are what the entries give."""
-    mismatch: Mismatch | None = None
+    mismatch: errors.Mismatch | None = None
     """The first one that is something else; it was thrown away."""
 
 
@@ -140,7 +140,7 @@ def _asking(what: VerifiedHome, jobs: int) -> Iterator[_Ask]:
     try:
         yield lambda function, *given: pool.submit(function, *given).result
     except BrokenProcessPool as error:
-        raise LedgerError(
+        raise errors.LedgerError(
             "a process that verified was killed; give fewer --jobs if memory was short, and "
             "--resume goes on"
         ) from error
@@ -205,7 +205,7 @@ def _states(what: VerifiedHome) -> KeptStates:
                     kept = replace(kept, mismatch=kept.mismatch or wrong)
                 else:
                     kept = replace(kept, fitting=kept.fitting + 1)
-        except LedgerCorruptError as error:
+        except errors.LedgerCorruptError as error:
             return replace(kept, mismatch=error.mismatch)
         return kept
 
@@ -217,11 +217,11 @@ def _snapshots(ledger: LedgerReader) -> Iterator[tuple[Path, StoredState]]:
             stored = snapshots.read(path, ledger)
             stored.parts()
             yield path, stored
-        except SnapshotError:
+        except errors.SnapshotError:
             continue  # no start takes it, and the next one throws it away
 
 
-def _wrong_state(state: State, stored: StoredState) -> Mismatch | None:
+def _wrong_state(state: State, stored: StoredState) -> errors.Mismatch | None:
     found = {part.name: part.digest for part in stored.head.parts}
     expected = {name: Digest.of(data) for name, data in write_state(state).items()}
     if expected == found:
@@ -229,4 +229,4 @@ def _wrong_state(state: State, stored: StoredState) -> Mismatch | None:
     wrong = next(name for name in expected if expected[name] != found.get(name))
     place = f"{wrong} of the kept state of {count_of(stored.head.size, 'entry', 'entries')}"
     said = f"{found.get(wrong)}; it was thrown away, so start the coordinator anew"
-    return Mismatch(place, "digest", f"{expected[wrong]} by the entries", said)
+    return errors.Mismatch(place, "digest", f"{expected[wrong]} by the entries", said)

@@ -52,21 +52,6 @@ class CommandAnswer:
     """Indices of the entries that it made."""
 
 
-@dataclass(frozen=True)
-class WaitingCommand:
-    """A command that nobody has carried out yet."""
-
-    ticket: str
-    command: Command
-    actor: str = OPERATOR
-    """Who made it, as its entries will say."""
-
-    @property
-    def input(self) -> OperatorCommand:
-        """The same for the core."""
-        return OperatorCommand(self.ticket, self.command, self.actor)
-
-
 def actor_of(name: str) -> str:
     """Return who makes entries by commands of the operator `name`; raise `InboxError`."""
     if not _OPERATOR_NAME.fullmatch(name):
@@ -107,7 +92,7 @@ class OperatorInbox:
             )
         return ticket
 
-    def waiting(self) -> list[WaitingCommand]:
+    def waiting(self) -> list[OperatorCommand]:
         """Return unanswered commands in their order; unreadable ones are answered at once."""
         found = []
         with self._translated("read"):
@@ -122,7 +107,7 @@ class OperatorInbox:
             if not _ACTOR.fullmatch(actor):
                 self.answer(row["ticket"], CommandAnswer(False, "actor: is no operator's name"))
                 continue
-            found.append(WaitingCommand(row["ticket"], command, actor))
+            found.append(OperatorCommand(row["ticket"], command, actor))
         return found
 
     def answer(self, ticket: str, answer: CommandAnswer) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from fleetledger.coordinator import errors
 from fleetledger.coordinator.core import inputs, work
 from fleetledger.coordinator.core.requests import (
     AnnounceCoordinator,
@@ -24,7 +25,6 @@ from fleetledger.coordinator.core.requests import (
     TakeBack,
     TellOperator,
 )
-from fleetledger.coordinator.errors import BlobError, InboxError, LedgerError, LedgerWriteError
 from fleetledger.coordinator.ledger.blobs import BlobStore, prune_held
 from fleetledger.coordinator.live.meters import Meters
 from fleetledger.coordinator.models.job_runner import JobRunner
@@ -35,7 +35,7 @@ from fleetledger.coordinator.program.file_server import FileServer
 from fleetledger.coordinator.program.journal import Journal
 from fleetledger.coordinator.program.live_writer import LiveWriter
 from fleetledger.coordinator.program.message_reader import MessageReader
-from fleetledger.coordinator.program.operator import AnswersCommands, WaitingCommand
+from fleetledger.coordinator.program.operator import AnswersCommands
 from fleetledger.coordinator.program.payload_intake import PayloadIntake
 from fleetledger.coordinator.program.quotas import Quotas
 from fleetledger.coordinator.program.receipt_proofs import contradiction, with_proof
@@ -59,16 +59,9 @@ from fleetledger.schemas.receipts import Receipt
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.schemas.wire import SETTLED
+from fleetledger.transport import interface
 from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
 from fleetledger.transport.errors import BrokerLimitError, TransportError
-from fleetledger.transport.interface import (
-    Connected,
-    Connection,
-    ConnectionProblem,
-    Disconnected,
-    IncomingMessage,
-    OutgoingMessage,
-)
 from fleetledger.transport.meter import Counts
 
 log = logging.getLogger("coordinator")
@@ -97,7 +90,7 @@ def births_spread(devices: int) -> int | None:
 class CommandInbox(AnswersCommands, Protocol):
     """Where the operator's commands wait, and their answers go."""
 
-    def waiting(self) -> list[WaitingCommand]:
+    def waiting(self) -> list[inputs.OperatorCommand]:
         """Return the unanswered commands in their order."""
 
     def close(self) -> None:
@@ -110,7 +103,7 @@ class CoordinatorParts:
 
     topics: FleetTopics
     sender: Sender
-    connection: Connection
+    connection: interface.Connection
     engine: LedgerEngine
     inbox: CommandInbox
     job_runner: JobRunner
@@ -138,7 +131,7 @@ class _Group:
     """Inputs that are committed together."""
 
     happenings: list[inputs.Input] = field(default_factory=list)
-    messages: list[IncomingMessage] = field(default_factory=list)
+    messages: list[interface.IncomingMessage] = field(default_factory=list)
     small_blobs: dict[Digest, bytes] = field(default_factory=dict)
     since: float = 0.0
     """When the first of it came, by the clock."""
@@ -280,7 +273,7 @@ class Shell:
                 requests = engine.commit()
             else:
                 requests = engine.process(group.happenings, group.small_blobs)
-        except LedgerWriteError as error:
+        except errors.LedgerWriteError as error:
             waiting = count_of(len(group.happenings), "input")
             consequence = f"held up by it: {waiting}, and all that comes after"
             self._ledger_disk.refused(error, consequence)
@@ -298,7 +291,7 @@ class Shell:
     def _answer_operator(self, requests: Sequence[Request]) -> None:
         try:
             answer_operator(self._parts.inbox, requests)
-        except InboxError as error:
+        except errors.InboxError as error:
             # The command stays in the inbox, and its answer is made again.
             self._inbox_disk.refused(error, "The operator waits for an answer")
         else:
@@ -343,10 +336,15 @@ class Shell:
             )
 
     def _take(
-        self, event: IncomingMessage | Connected | Disconnected | ConnectionProblem, group: _Group
+        self,
+        event: interface.IncomingMessage
+        | interface.Connected
+        | interface.Disconnected
+        | interface.ConnectionProblem,
+        group: _Group,
     ) -> None:
         match event:
-            case Connected():
+            case interface.Connected():
                 self._broker_fault = ""
                 self._journal.broker(event)
                 self._note_link(None)
@@ -354,18 +352,18 @@ class Shell:
                 self._rivals.forget()
                 self._parts.engine.core.live.beside = ""
                 group.happenings.append(inputs.CoordinatorConnected())
-            case Disconnected(reason):
+            case interface.Disconnected(reason):
                 self._journal.broker(event)
                 self._note_link(reason)
-            case ConnectionProblem(error):
+            case interface.ConnectionProblem(error):
                 if isinstance(error, BrokerLimitError):
                     self._broker_fault = str(error)
                 elif not self._parts.connection.connected:
                     self._note_link(str(error))
                 self._journal.broker(event)
-            case IncomingMessage() if event.topic == self._parts.topics.coordinator_state:
+            case interface.IncomingMessage() if event.topic == self._parts.topics.coordinator_state:
                 self._hear_rival(event)
-            case IncomingMessage():
+            case interface.IncomingMessage():
                 happening, within_quota = self._reader.read(event)
                 size = len(event.payload)
                 self._traffic.came(happening, size, within_quota=within_quota)
@@ -380,7 +378,7 @@ class Shell:
                         self._parts.intake.believe(event.verdict)
                     group.happenings.extend(self._doubts(happening))
 
-    def _hear_rival(self, message: IncomingMessage) -> None:
+    def _hear_rival(self, message: interface.IncomingMessage) -> None:
         self._parts.connection.acknowledge(message)
         if self._rivals.observe(message):
             self._answer_rivals()
@@ -414,10 +412,10 @@ class Shell:
         self._next_operator = now + OPERATOR_SECONDS
         try:
             commands = self._parts.inbox.waiting()
-        except InboxError as error:
+        except errors.InboxError as error:
             self._inbox_disk.refused(error, "The operator's commands wait")
             return []
-        return [waiting.input for waiting in commands]
+        return commands
 
     def _tick(self) -> Iterable[inputs.Input]:
         now = self._parts.clock.seconds()
@@ -441,7 +439,7 @@ class Shell:
                 self._traffic.answered(request, size=group.size, since=group.since, now=now)
             case TakeBack(device, leaf):
                 topic = parts.topics.down(device, leaf)
-                self._publish("other", OutgoingMessage(topic, b"", qos=1, retain=True))
+                self._publish("other", interface.OutgoingMessage(topic, b"", qos=1, retain=True))
             case AnnounceCoordinator(ledger_size):
                 self._announce(ledger_size)
             case BeatCoordinator(ledger_size, corrections):
@@ -474,7 +472,7 @@ class Shell:
     def _prune(self, digests: Iterable[Digest]) -> None:
         try:
             prune_held(self._parts.engine.ledger, self._parts.store, digests)
-        except (LedgerError, BlobError) as error:
+        except (errors.LedgerError, errors.BlobError) as error:
             said = about("bytes.not_deleted")
             log.warning("bytes that nothing needs were not deleted: %s", error, extra=said)
 
@@ -485,7 +483,7 @@ class Shell:
             body = with_proof(body, self._parts.engine.ledger, live.seen_size)
         try:
             body = self._parts.files.offered(body, request.device)
-        except BlobError as error:
+        except errors.BlobError as error:
             said = about("message.not_sent", device=request.device)
             log.warning("%s: %s is not sent: %s", request.device, body.kind, error, extra=said)
             return
@@ -505,7 +503,9 @@ class Shell:
         except EnvelopeError as error:
             log.warning("%s: not sent: %s", request.device, error, extra=about("message.not_sent"))
             return
-        self._publish(body.kind, OutgoingMessage(topic, data, qos=1, retain=request.retain))
+        self._publish(
+            body.kind, interface.OutgoingMessage(topic, data, qos=1, retain=request.retain)
+        )
 
     def _version_for(self, device: DeviceId) -> int | None:
         """Return the version of the wire in which a device is told something; None for none.
@@ -541,10 +541,10 @@ class Shell:
         if isinstance(body, presence.CoordinatorBirth):
             self._parts.authenticator.born(envelope.message_id)
             self._parts.engine.core.live.announce(envelope.message_id)
-        message = OutgoingMessage(topic, encode(envelope), qos=1, retain=retain)
+        message = interface.OutgoingMessage(topic, encode(envelope), qos=1, retain=retain)
         self._publish(body.kind, message)
 
-    def _publish(self, kind: str, message: OutgoingMessage) -> None:
+    def _publish(self, kind: str, message: interface.OutgoingMessage) -> None:
         self._traffic.went(kind, len(message.payload))
         try:
             self._parts.connection.publish(message)

@@ -38,16 +38,10 @@ from fleetledger.schemas.proxy import PrototypeGradients, ScoringOrder
 from fleetledger.schemas.receipts import Receipt
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.transport import interface
 from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
 from fleetledger.transport.connection_log import say_connection
 from fleetledger.transport.errors import BlockError, TransportError
-from fleetledger.transport.interface import (
-    Connected,
-    Connection,
-    Event,
-    IncomingMessage,
-    OutgoingMessage,
-)
 from fleetledger.transport.results import JobQueue
 from fleetledger.transport.transfer import Exchange
 
@@ -71,7 +65,7 @@ class ProxyMail:
         """What the control connection subscribes to."""
         return (self._order, self._receipt, *self._branch.from_every_device("msg"))
 
-    def read(self, message: IncomingMessage) -> Input:
+    def read(self, message: interface.IncomingMessage) -> Input:
         """Return the input that a message means; raise `SchemaError` for what is not sent there."""
         envelope = decode(message.payload, wire=self._sender.wire)
         from_coordinator = message.topic in (self._order, self._receipt)
@@ -91,14 +85,14 @@ class ProxyMail:
         self._spoken[speaker] = header.version
         return Gradients(speaker, envelope.read(PrototypeGradients), envelope.attachment)
 
-    def seal(self, told: Tell) -> OutgoingMessage:
+    def seal(self, told: Tell) -> interface.OutgoingMessage:
         """Return a message, to a device in the version in which it spoke last."""
         device, version = told.device, None
         topic = self._ordinary.up(PROXY, "msg")
         if device is not None:
             topic, version = self._branch.down(device, "rcpt"), self._spoken.get(device)
         sealed = self._sender.seal(told.body, sent_ms=self._clock.time_ms(), version=version)
-        return OutgoingMessage(str(topic), encode(sealed))
+        return interface.OutgoingMessage(str(topic), encode(sealed))
 
 
 log = logging.getLogger("coordinator.proxy")
@@ -112,7 +106,7 @@ class ProxySurroundings:
     """What a proxy runs on."""
 
     sender: Sender
-    control: Connection
+    control: interface.Connection
     ordinary: Exchange
     """With the coordinator, as a device."""
     branch: Exchange
@@ -192,18 +186,18 @@ class ProxyProgram:
             self._follow(decided)
         return happened
 
-    def _take(self, event: Event) -> None:
-        if isinstance(event, IncomingMessage):
+    def _take(self, event: interface.Event) -> None:
+        if isinstance(event, interface.IncomingMessage):
             happened = self._read(event)
             if happened is not None:
                 self._give(happened)
             self._around.control.acknowledge(event)
             return
         say_connection(self._events, event)
-        if isinstance(event, Connected):
+        if isinstance(event, interface.Connected):
             self._give(event)
 
-    def _read(self, message: IncomingMessage) -> Input | None:
+    def _read(self, message: interface.IncomingMessage) -> Input | None:
         try:
             # Without a payload a retained order was cleared.
             return self._mail.read(message) if message.payload else None

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 
+from fleetledger.coordinator.core import work
 from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.state import read_entry
-from fleetledger.coordinator.core.work import AverageInput, AverageRound, Judging, SolveHead
 from fleetledger.coordinator.errors import CommandError, LedgerError, UnknownClassError
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
@@ -32,6 +32,7 @@ from fleetledger.coordinator.topics.lineages.entries import (
 )
 from fleetledger.coordinator.topics.models.entries import ModelImported, ModelSolved
 from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
+from fleetledger.coordinator.topics.rounds.state import RoundAnswered
 from fleetledger.runtime.count_words import agree, count_of
 from fleetledger.schemas.values import ClassName, Digest
 
@@ -42,7 +43,7 @@ class SolvedRecipe:
 
     index: int
     recorded: ModelSolved
-    request: SolveHead
+    request: work.SolveHead
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class AveragedRecipe:
 
     index: int
     recorded: WeightsAveraged
-    request: AverageRound
+    request: work.AverageRound
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class JudgedRecipe:
 
     index: int
     recorded: ContributionsSetAside
-    request: SolveHead
+    request: work.SolveHead
 
 
 Recipe = JudgedRecipe | SolvedRecipe | AveragedRecipe | TakenRecipe | ImportedRecipe
@@ -171,7 +172,7 @@ class _Told:
             raise LedgerError(f"entry {index}: it names no weights of a network")
         return TakenRecipe(index, body, weights)
 
-    def _solve(self, index: int, body: ModelSolved, lineage: BackboneImported) -> SolveHead:
+    def _solve(self, index: int, body: ModelSolved, lineage: BackboneImported) -> work.SolveHead:
         self._fold(index, body.ledger_size)
         summed = self._held.counted.sum_of(lineage.digest)
         if summed.parts != body.contributions:
@@ -180,7 +181,7 @@ class _Told:
                 f"{count_of(body.ledger_size, 'entry', 'entries')} "
                 f"{agree(body.ledger_size, 'holds', 'hold')} {summed.parts}"
             )
-        return SolveHead(
+        return work.SolveHead(
             version=body.version,
             lineage=lineage,
             ledger_size=body.ledger_size,
@@ -188,18 +189,18 @@ class _Told:
             resolution=self._resolution(body, set(summed.names)),
         )
 
-    def _judge(self, index: int, body: ContributionsSetAside) -> SolveHead:
+    def _judge(self, index: int, body: ContributionsSetAside) -> work.SolveHead:
         lineage = self._lineage(index, body.lineage)
         if not isinstance(lineage, BackboneImported):
             raise LedgerError(f"entry {index}: its lineage {body.lineage.short} has no sums")
         self._fold(index, body.ledger_size)
-        return SolveHead(
+        return work.SolveHead(
             version=0,
             lineage=lineage,
             ledger_size=body.ledger_size,
             class_names=(),
             resolution=self._registries[-1].resolution(),
-            judging=Judging(body.since, body.bounds),
+            judging=work.Judging(body.since, body.bounds),
         )
 
     def _fold(self, index: int, size: int) -> None:
@@ -213,16 +214,16 @@ class _Told:
         while self.unfolded and self.unfolded[0].index < size:
             self._held.apply(self.unfolded.popleft())
 
-    def _average(self, index: int, body: WeightsAveraged) -> AverageRound:
+    def _average(self, index: int, body: WeightsAveraged) -> work.AverageRound:
         lineage, opened = self._lineage(index, body.lineage), self._opened.get(body.number)
         if not isinstance(lineage, NetworkImported) or opened is None:
             raise LedgerError(f"entry {index}: round {body.number} of a network was never opened")
         given = {number: self._contribution(index, number).part for number in body.inputs}
-        return AverageRound(
+        return work.AverageRound(
             lineage,
             opened,
             tuple(
-                AverageInput(
+                RoundAnswered(
                     number, item.payload, self._fewer.get(number, sum(item.samples.values()))
                 )
                 for number, item in given.items()

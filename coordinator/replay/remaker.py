@@ -18,7 +18,7 @@ from fleetledger.coordinator.models.network_maker import fingerprint_of, trains_
 from fleetledger.coordinator.replay import comparison, recipes
 from fleetledger.coordinator.replay.overlay_store import KeepingStore
 from fleetledger.coordinator.replay.set_aside import judged_again, proven
-from fleetledger.coordinator.reports.reports import ReplayState
+from fleetledger.coordinator.reports.reports import ReplayedResult, ReplayState
 from fleetledger.coordinator.topics.models.entries import ModelFailed, ModelSolved
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.learning.errors import LearningError
@@ -28,18 +28,6 @@ from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.values import Digest
-
-
-@dataclass(frozen=True)
-class RemadeOutcome:
-    """What came of making one thing again."""
-
-    index: int
-    """Of the entry that recorded it."""
-    what: str
-    state: ReplayState
-    detail: str
-
 
 _Decode = Callable[[bytes], Sequence[comparison.Arrays]]
 
@@ -65,11 +53,11 @@ class Remaking:
         self._held = HeldParts()
         self._maker = ModelMaker(home, store)
 
-    def outcome(self, recipe: recipes.Recipe) -> RemadeOutcome:
+    def outcome(self, recipe: recipes.Recipe) -> ReplayedResult:
         """Carry a recipe out and compare what comes of it."""
         state, detail = self._made(recipe)
         self._store.forget()
-        return RemadeOutcome(recipe.index, _title(recipe), state, detail)
+        return ReplayedResult(index=recipe.index, what=_title(recipe), state=state, detail=detail)
 
     def _made(self, recipe: recipes.Recipe) -> tuple[ReplayState, str]:
         if isinstance(recipe, recipes.ImportedRecipe):
@@ -87,7 +75,8 @@ class Remaking:
         if trains_here(side.read_assignment(recipe.request.lineage.settings)) and (
             find_spec("torch") is None
         ):
-            return "cannot be made again", _needs_torch()
+            why = f"the coordinator trained in it, which needs torch; {pip_install('train')}"
+            return "cannot be made again", why
         return self._averaged(recipe, self._maker.networks.average(recipe.request))
 
     def _judged(self, recipe: recipes.JudgedRecipe) -> tuple[ReplayState, str]:
@@ -253,7 +242,3 @@ def _title(recipe: recipes.Recipe) -> str:
 
 def _digests(offers: Mapping[str, Offer]) -> dict[str, Digest]:
     return {name: offer.digest for name, offer in sorted(offers.items())}
-
-
-def _needs_torch() -> str:
-    return f"the coordinator trained in it, which needs torch; {pip_install('train')}"

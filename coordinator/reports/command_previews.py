@@ -41,9 +41,9 @@ def preview_push(
     meant = tuple(running) if choice.is_open else chosen_in(ledger, choice)
     leaving = Counter(running.get(device) for device in meant if device not in pinned)
     same = leaving.pop(version, 0)
-    lines = [f"to {model_queries.measured_version(models, version).text}"]
+    lines = [f"to {model_queries.measured_version(models, version)}"]
     for former, devices in sorted(leaving.items(), key=lambda item: -item[1]):
-        text = "no model" if former is None else model_queries.measured_version(models, former).text
+        text = "no model" if former is None else model_queries.measured_version(models, former)
         lines.append(f"from {text}: {count_of(devices)}{_fetched(ledger, version, former)}")
     if not meant:
         lines.append("nobody is admitted yet; devices that come get it")
@@ -82,12 +82,16 @@ def preview_back(
     `canaries` where devices with a version of their own go back too; `unsigned` as of a push.
     """
     step, stays = model_queries.going_back(ledger, to), "goes back too" if canaries else "stays so"
+    leaving, back = (
+        model_queries.measured_version(state_of(ledger).models, version)
+        for version in (step.leaving, step.to)
+    )
     return (
-        f"all devices are to run {step.leaving.text}",
+        f"all devices are to run {leaving}",
         *(f"{line}, which {stays}" for line in model_queries.describe_canaries(step.canaries)),
-        f"to go back to: {step.to.text}; new models are held then",
-        *(_waits_for_signature(step.to.version) if unsigned else ()),
-        _as_rollout(step.to.version),
+        f"to go back to: {back}; new models are held then",
+        *(_waits_for_signature(step.to) if unsigned else ()),
+        _as_rollout(step.to),
     )
 
 

@@ -21,6 +21,7 @@ from fleetledger.coordinator.reports.rollouts.lookup import unfinished
 from fleetledger.coordinator.reports.waits import Wait, round_wait, stage_wait
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds import views as round_views
+from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.runtime.problems import DatedProblem
 from fleetledger.schemas.values import DeviceId
 
@@ -163,7 +164,6 @@ def _stage(
     heard = set(state.contributions.given_in(number).devices)
     heard |= round_views.without_data(state, number).keys()
     current = round_views.open_round(ledger)
-    now_ns = clock.time_ns
     return answers.StageNow(
         number=number,
         class_names=stage.class_names,
@@ -173,18 +173,22 @@ def _stage(
         opened_by=stage.opened_by,
         answered=tuple(name for name in able if name in heard),
         missing=tuple(name for name in able if name not in heard),
-        round=None
-        if current is None
-        else answers.RoundNow(
-            number=current.number,
-            phase=current.phase,
-            index=current.opened_index,
-            opened=current.opened_ns,
-            asked=current.asked,
-            answered=tuple(name for name in current.asked if name in current.answered),
-            missing=tuple(name for name in current.asked if name not in current.answered),
-            wait=round_wait(len(current.asked), current.latest_ns, now_ns),
-        ),
+        round=None if current is None else _round(state, current, clock.time_ns),
+    )
+
+
+def _round(state: State, current: Round, now_ns: int) -> answers.RoundNow:
+    asked, heard, opened = current.opened.cohort, current.heard, current.opened
+    latest_ns = current.opened_ns + round(opened.deadline_seconds * 1e9)
+    return answers.RoundNow(
+        number=opened.number,
+        phase=opened.phase,
+        index=current.opened_index,
+        opened=state.rounds.facts[opened.number].opened_ns,
+        asked=asked,
+        answered=tuple(name for name in asked if name in heard),
+        missing=tuple(name for name in asked if name not in heard),
+        wait=round_wait(len(asked), latest_ns, now_ns),
     )
 
 

@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from fleetledger.coordinator.live.day import COORDINATOR, DAY_SECONDS, SECOND_NS, presence_changes
+from fleetledger.coordinator.live import day
 from fleetledger.coordinator.live.file import read_day
 from fleetledger.coordinator.live.snapshot import LiveSnapshot, PresenceChange, serves
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import DeviceId
 
 Presence = Literal["here", "away", "unknown"]
-GRACE_NS = 300 * SECOND_NS
+GRACE_NS = 300 * day.SECOND_NS
 """So long after it is connected the coordinator waits for devices, before silence means away."""
 SLOTS = 288
 """Of the fleet's day: five minutes each."""
@@ -77,13 +77,13 @@ class PresenceDay:
     ) -> PresenceDay:
         """Return it of all devices, or of one; it begins with the first coordinator's."""
         name = None if device is None else DeviceId(device)
-        found = read_day(home, partial(presence_changes, device=name))
+        found = read_day(home, partial(day.presence_changes, device=name))
         if live is not None and not serves(live.coordinator, now_ns):
             ended = live.coordinator.written_ns
             found = [change for change in found if change.time_ns <= ended]
-            found.append(PresenceChange(COORDINATOR, ended, False))
+            found.append(PresenceChange(day.COORDINATOR, ended, False))
         began = min((change.time_ns for change in found), default=now_ns)
-        first_ns = max(began, now_ns - int(DAY_SECONDS * SECOND_NS))
+        first_ns = max(began, now_ns - int(day.DAY_SECONDS * day.SECOND_NS))
         return cls(first_ns, now_ns, tuple(found))
 
     def of_device(self, device: str, since_ns: int = 0) -> tuple[PresenceSpan, ...]:
@@ -109,11 +109,11 @@ def spans(
     silent_ns: int | None = None
     """From when on silence means away; None where the device was heard, or nobody knows."""
     for change in changes:
-        if change.device not in {COORDINATOR, device} or change.time_ns > last_ns:
+        if change.device not in {day.COORDINATOR, device} or change.time_ns > last_ns:
             continue
         if silent_ns is not None and change.time_ns >= silent_ns:
             told.append((silent_ns, "away"))
-        if change.device == COORDINATOR:
+        if change.device == day.COORDINATOR:
             told.append((change.time_ns, "unknown"))
             silent_ns = change.time_ns + GRACE_NS if change.here else None
         else:
@@ -159,11 +159,11 @@ def fleet_presence(
 
     before_ns = first_ns
     for name, time_ns, comes in changes:
-        if name != COORDINATOR and name not in counted:
+        if name != day.COORDINATOR and name not in counted:
             continue
         note(before_ns, time_ns)
         before_ns = time_ns
-        if name == COORDINATOR:
+        if name == day.COORDINATOR:
             there.clear()
             known_ns = time_ns + GRACE_NS if comes else None
         elif comes:

@@ -14,15 +14,15 @@ from fleetledger.coordinator.ledger.folder_store import fsync_folder
 from fleetledger.runtime.private_file import write_private
 from fleetledger.runtime.user_text import decode_text
 from fleetledger.runtime.whole_file import write_whole
+from fleetledger.schemas import keys
 from fleetledger.schemas.errors import SignatureError
-from fleetledger.schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
 
 
-def make_key(file: Path, name: KeyName) -> SigningKey:
+def make_key(file: Path, name: keys.KeyName) -> keys.SigningKey:
     """Make a new key in `file`; raise `KeyFileError` where there is one already."""
     if file.exists():
         raise KeyFileError(f"{file}: is there already; move it away, or give another file")
-    key = SigningKey.fresh(name)
+    key = keys.SigningKey.fresh(name)
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(public_file(file), f"{key.verify_key}\n")
@@ -35,7 +35,7 @@ def make_key(file: Path, name: KeyName) -> SigningKey:
     return key
 
 
-def read_key(file: Path) -> SigningKey:
+def read_key(file: Path) -> keys.SigningKey:
     """Read a private key; raise `KeyFileError` where it is none, or where others may read it."""
     public = read_public(public_file(file))
     try:
@@ -49,7 +49,7 @@ def read_key(file: Path) -> SigningKey:
             "key if they did"
         )
     try:
-        key = SigningKey.from_pem(public.name, data)
+        key = keys.SigningKey.from_pem(public.name, data)
     except SignatureError as error:
         raise KeyFileError(f"{file}: {error}") from error
     if key.verify_key != public:
@@ -57,15 +57,15 @@ def read_key(file: Path) -> SigningKey:
     return key
 
 
-def read_or_make(file: Path, name: KeyName) -> SigningKey:
+def read_or_make(file: Path, name: keys.KeyName) -> keys.SigningKey:
     """Read the key in `file`, or make it where there is none."""
     return read_key(file) if file.exists() else make_key(file, name)
 
 
-def read_public(file: Path) -> VerifyKey:
+def read_public(file: Path) -> keys.VerifyKey:
     """Read a public key; raise `KeyFileError` where it is none."""
     try:
-        return read_verify_key(decode_text(file.read_bytes()))
+        return keys.read_verify_key(decode_text(file.read_bytes()))
     except (OSError, UnicodeDecodeError, SignatureError) as error:
         raise KeyFileError(f"{file}: cannot be read as a public key: {error}") from error
 

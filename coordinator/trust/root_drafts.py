@@ -18,9 +18,9 @@ from fleetledger.coordinator.trust.key_files import read_key
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.runtime.whole_file import write_whole
+from fleetledger.schemas import roots
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.message import explain
-from fleetledger.schemas.roots import RootDocument, SignedRoot, named_key, named_keys
 from fleetledger.schemas.signatures import name_of
 from fleetledger.schemas.values import FleetId
 
@@ -45,18 +45,18 @@ class Changes:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-def first_root(fleet: FleetId, changes: Changes, version: int = 1) -> SignedRoot:
+def first_root(fleet: FleetId, changes: Changes, version: int = 1) -> roots.SignedRoot:
     """Return a root that follows none, unsigned; raise `TrustError` for keys that make none."""
     return _draft({"fleet": fleet, "version": version, **changes.given})
 
 
-def next_root(former: RootDocument, changes: Changes) -> SignedRoot:
+def next_root(former: roots.RootDocument, changes: Changes) -> roots.SignedRoot:
     """Return the version after `former`, unsigned; raise `TrustError` as `first_root` does."""
     same = former.model_dump() | {"version": former.version + 1}
     return _draft(same | changes.given)
 
 
-def without_key(former: RootDocument, named: str) -> Changes:
+def without_key(former: roots.RootDocument, named: str) -> Changes:
     """Return what changes when a key is taken out, which is named by its hash or in full.
 
     Raises `TrustError` where there is no such key, or no other of its role.
@@ -80,28 +80,28 @@ def without_key(former: RootDocument, named: str) -> Changes:
         changes: dict[str, Any] = {role: left}
         return Changes(**changes)
     raise TrustError(
-        f"key: {named} is none of root version {former.version}: {named_keys(former.keys)}"
+        f"key: {named} is none of root version {former.version}: {roots.named_keys(former.keys)}"
     )
 
 
-def sign_with(root: SignedRoot, files: Iterable[Path]) -> SignedRoot:
+def sign_with(root: roots.SignedRoot, files: Iterable[Path]) -> roots.SignedRoot:
     """Return a draft with the signatures of private keys in files; raise `KeyFileError`."""
     for file in files:
         root = root.signed_by(read_key(file))
     return root
 
 
-def read_root(file: Path) -> SignedRoot:
+def read_root(file: Path) -> roots.SignedRoot:
     """Read a root document or a draft; raise `TrustError` that names the file."""
     try:
-        return SignedRoot.read(file.read_bytes())
+        return roots.SignedRoot.read(file.read_bytes())
     except OSError as error:
         raise TrustError(f"{file}: cannot be read: {error.strerror}") from error
     except SchemaError as error:
         raise TrustError(f"{file}: {error}") from error
 
 
-def write_root(file: Path, root: SignedRoot) -> Path:
+def write_root(file: Path, root: roots.SignedRoot) -> Path:
     """Write a root document or a draft; raise `TrustError` that names the file."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -111,30 +111,30 @@ def write_root(file: Path, root: SignedRoot) -> Path:
     return file
 
 
-def root_file(home: Path, root: SignedRoot) -> Path:
+def root_file(home: Path, root: roots.SignedRoot) -> Path:
     """Return where a root document of a coordinator lies."""
     return home / FOLDER / f"root-{root.document.version}.json"
 
 
-def described(root: SignedRoot, former: RootDocument | None) -> dict[str, object]:
+def described(root: roots.SignedRoot, former: roots.RootDocument | None) -> dict[str, object]:
     """Return what a root says, as fields of a report; `former` is the one that it is to follow."""
     document = root.document
     return {
         "fleet": str(document.fleet),
         "version": document.version,
         "digest": str(document.digest),
-        "root_keys": tuple(map(named_key, document.root_keys)),
+        "root_keys": tuple(map(roots.named_key, document.root_keys)),
         "threshold": document.threshold,
-        "release_keys": tuple(map(named_key, document.release_keys)),
-        "coordinator_keys": tuple(map(named_key, document.coordinator_keys)),
+        "release_keys": tuple(map(roots.named_key, document.release_keys)),
+        "coordinator_keys": tuple(map(roots.named_key, document.coordinator_keys)),
         "expires": document.expires_ns,
         "signed_by": tuple(str(item.key) for item in root.signatures),
         "missing": root.missing(former),
     }
 
 
-def _draft(fields: dict[str, Any]) -> SignedRoot:
+def _draft(fields: dict[str, Any]) -> roots.SignedRoot:
     try:
-        return SignedRoot(document=RootDocument.model_validate(fields))
+        return roots.SignedRoot(document=roots.RootDocument.model_validate(fields))
     except ValidationError as error:
         raise TrustError(f"root: {explain(error)}") from error

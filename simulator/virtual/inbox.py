@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Callable
 
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.program.operator import CommandAnswer, WaitingCommand
+from fleetledger.coordinator.core.inputs import OperatorCommand
+from fleetledger.coordinator.program.operator import CommandAnswer
 from fleetledger.schemas.values import BootId
 
 
@@ -20,18 +21,18 @@ class MemoryInbox:
     def __init__(self, on_command: Callable[[], None], boot: BootId) -> None:
         self._on_command = on_command
         self._boot = boot
-        self._waiting: dict[str, WaitingCommand] = {}
+        self._waiting: dict[str, OperatorCommand] = {}
         self._answers: dict[str, CommandAnswer] = {}
         self._numbers = itertools.count(1)
 
     def submit(self, command: Command) -> str:
         """Put a command in and return its ticket."""
         ticket = f"{self._boot}-{next(self._numbers)}"
-        self._waiting[ticket] = WaitingCommand(ticket, command)
+        self._waiting[ticket] = OperatorCommand(ticket, command)
         self._on_command()
         return ticket
 
-    def waiting(self) -> list[WaitingCommand]:
+    def waiting(self) -> list[OperatorCommand]:
         """Return the unanswered commands in their order."""
         return list(self._waiting.values())
 

@@ -17,7 +17,6 @@ from fleetledger.coordinator.core.saved_state import read_state, write_state
 from fleetledger.coordinator.core.state import State, read_entry
 from fleetledger.coordinator.core.state_fold import fold
 from fleetledger.coordinator.core.work import (
-    AverageInput,
     AverageRound,
     SolveHead,
 )
@@ -30,6 +29,7 @@ from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reports.rollouts.story import RolloutStory
 from fleetledger.coordinator.topics.models.entries import ModelSolved
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
+from fleetledger.coordinator.topics.rounds.state import RoundAnswered
 from fleetledger.device_agent.home.keys import KeyRing
 from fleetledger.device_agent.home.store.blobs import BlobFolder
 from fleetledger.device_agent.models.slots import ModelSlots
@@ -396,7 +396,7 @@ def _average_of(state: State, body: WeightsAveraged) -> AverageRound:
     weights = current.closed.weights
     given = (item for item in current.answers.values() if item.index in current.closed.counted)
     inputs = (
-        AverageInput(item.index, item.payload, weights.get(item.index, item.samples))
+        RoundAnswered(item.index, item.payload, weights.get(item.index, item.samples))
         for item in given
     )
     return AverageRound(state.lineages.trained, current.opened, tuple(inputs))

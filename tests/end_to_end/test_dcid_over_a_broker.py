@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleetledger.coordinator.core.work import AverageInput, AverageRound
+from fleetledger.coordinator.core.work import AverageRound
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.models.network_maker import NetworkMaker
@@ -28,6 +28,7 @@ from fleetledger.coordinator.topics.contributions.entries import (
 from fleetledger.coordinator.topics.devices.entries import DeviceBorn
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.coordinator.topics.rounds.state import RoundAnswered
 from fleetledger.schemas.values import ClassName
 from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.process_fleet import put_digits
@@ -225,10 +226,10 @@ def test_other_instructions_of_torch_make_nearly_the_same_weights(fleet: DcidFle
     assert all("phase distil" in what and "torch_cpu " in said for _, what, _, said in elsewhere)
 
 
-def recorded(fleet: DcidFleet, index: int) -> AverageInput:
+def recorded(fleet: DcidFleet, index: int) -> RoundAnswered:
     """Return an answer as its entry names it; its payload is still there."""
     with LedgerReader.open_read_only(ledger_path(fleet.home)) as ledger:
         (entry,) = ledger.entries(index, index + 1)
         part = ContributionAccepted.model_validate(entry.body).part
         assert Blobs(ledger, BlobStore(blob_folder(fleet.home))).get(part.payload)
-    return AverageInput(index, part.payload, sum(part.samples.values()))
+    return RoundAnswered(index, part.payload, sum(part.samples.values()))

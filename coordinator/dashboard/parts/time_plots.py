@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fleetledger.coordinator.dashboard.parts import plot
 from fleetledger.coordinator.dashboard.parts.device_remarks import HOT_CELSIUS
-from fleetledger.coordinator.dashboard.parts.plot import (
-    SMALL,
-    Drawing,
-    Plot,
-    PlotLine,
-    ValueAxis,
-)
 from fleetledger.coordinator.live.day import POINT_SECONDS, SECOND_NS
 from fleetledger.coordinator.live.snapshot import FleetHeat, HealthPoint, TrafficPoint
 from fleetledger.coordinator.reports.contributions import CountsOverTime
@@ -25,12 +19,14 @@ _GAP_NS = 5 * _POINT_NS // 2
 _SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "bytes"))
 
 
-def contributions_plot(given: CountsOverTime) -> Plot | None:
+def contributions_plot(given: CountsOverTime) -> plot.Plot | None:
     """Return bars by hour or by day; None where nothing was given."""
     if not any(given.counts):
         return None
     starts = [given.first_ns + given.span_ns * place for place in range(len(given.counts) + 1)]
-    drawing = Drawing((starts[0], starts[-1]), ValueAxis.over(given.counts, from_zero=True))
+    drawing = plot.Drawing(
+        (starts[0], starts[-1]), plot.ValueAxis.over(given.counts, from_zero=True)
+    )
     drawing.grid()
     drawing.below(time_ticks(starts[0], starts[-1] - 1, 6))
     drawing.bars(
@@ -45,7 +41,7 @@ def contributions_plot(given: CountsOverTime) -> Plot | None:
     return drawing.done(f"{came} in {plural(len(given.counts), word)}; the most, {most:,}, {when}.")
 
 
-def traffic_plot(points: Sequence[TrafficPoint], now_ns: int) -> Plot | None:
+def traffic_plot(points: Sequence[TrafficPoint], now_ns: int) -> plot.Plot | None:
     """Return bytes in and out of each whole ten minutes; None before there are two of them."""
     ended = [point for point in points if point.time_ns + _POINT_NS <= now_ns]
     if not ended:
@@ -59,13 +55,15 @@ def traffic_plot(points: Sequence[TrafficPoint], now_ns: int) -> Plot | None:
     size, unit = next(item for item in _SIZES if most >= item[0] or item[0] == 1)
     came = [(point.time_ns, point.bytes_in / size) for point in passed]
     went = [(point.time_ns, point.bytes_out / size) for point in passed]
-    axis = ValueAxis.over([value for _, value in (*came, *went)], unit, from_zero=True, least=0.1)
-    drawing = Drawing((times[0], times[-1]), axis)
+    axis = plot.ValueAxis.over(
+        [value for _, value in (*came, *went)], unit, from_zero=True, least=0.1
+    )
+    drawing = plot.Drawing((times[0], times[-1]), axis)
     drawing.grid()
     drawing.below(time_ticks(times[0], times[-1], 6))
     drawing.lines(
         [
-            PlotLine(values, f"{word} {words.size(values[-1][1] * size)}", look)
+            plot.PlotLine(values, f"{word} {words.size(values[-1][1] * size)}", look)
             for word, look, values in (("in", "", came), ("out", "dashed", went))
         ]
     )
@@ -74,23 +72,23 @@ def traffic_plot(points: Sequence[TrafficPoint], now_ns: int) -> Plot | None:
     return drawing.done(f"{unit} in each ten minutes; the most passed in those from {at}.")
 
 
-def heat_plot(points: Sequence[FleetHeat]) -> Plot | None:
+def heat_plot(points: Sequence[FleetHeat]) -> plot.Plot | None:
     """Return the mean and the hottest of all devices' temperatures; None before two points."""
     if len(points) < 2:
         return None
     mean = joined([(point.time_ns, point.mean) for point in points])
     hottest = joined([(point.time_ns, point.hottest) for point in points])
     values = [value for _, value in (*mean, *hottest) if value is not None]
-    axis = ValueAxis.over([*values, HOT_CELSIUS], "°C", least=5)
-    drawing = Drawing((points[0].time_ns, points[-1].time_ns), axis, SMALL)
+    axis = plot.ValueAxis.over([*values, HOT_CELSIUS], "°C", least=5)
+    drawing = plot.Drawing((points[0].time_ns, points[-1].time_ns), axis, plot.SMALL)
     drawing.grid()
     drawing.below(time_ticks(points[0].time_ns, points[-1].time_ns))
     drawing.limit(HOT_CELSIUS, f"{HOT_CELSIUS:g} °C is hot")
     newest = points[-1]
     drawing.lines(
         [
-            PlotLine(hottest, f"hottest {newest.hottest:.0f}"),
-            PlotLine(mean, f"mean {newest.mean:.0f}", "dashed"),
+            plot.PlotLine(hottest, f"hottest {newest.hottest:.0f}"),
+            plot.PlotLine(mean, f"mean {newest.mean:.0f}", "dashed"),
         ]
     )
     most = max(points, key=lambda point: point.hottest)
@@ -114,7 +112,7 @@ def joined(points: Sequence[tuple[int, float]]) -> list[tuple[float, float | Non
 _MEGA = 1e6
 
 
-def health_plot(points: Sequence[HealthPoint]) -> Plot | None:
+def health_plot(points: Sequence[HealthPoint]) -> plot.Plot | None:
     """Return the plot; None with fewer than two points."""
     hot = [(point.time_ns, point.celsius) for point in points if point.celsius is not None]
     if len(hot) > 1:
@@ -127,14 +125,16 @@ def health_plot(points: Sequence[HealthPoint]) -> Plot | None:
     return _drawn("Agent's memory", "MB", held, None) if len(held) > 1 else None
 
 
-def _drawn(what: str, unit: str, told: Sequence[tuple[int, float]], limit: float | None) -> Plot:
+def _drawn(
+    what: str, unit: str, told: Sequence[tuple[int, float]], limit: float | None
+) -> plot.Plot:
     values = [value for _, value in told]
-    axis = ValueAxis.over(values if limit is None else [*values, limit], unit, least=5)
-    drawing = Drawing((told[0][0], told[-1][0]), axis, SMALL)
+    axis = plot.ValueAxis.over(values if limit is None else [*values, limit], unit, least=5)
+    drawing = plot.Drawing((told[0][0], told[-1][0]), axis, plot.SMALL)
     drawing.grid()
     drawing.below(time_ticks(told[0][0], told[-1][0]))
     if limit is not None:
         drawing.limit(limit, f"{limit:g} {unit} is hot")
-    drawing.lines([PlotLine(joined(told), f"{values[-1]:.0f} {unit}")])
+    drawing.lines([plot.PlotLine(joined(told), f"{values[-1]:.0f} {unit}")])
     span = f"{min(values):.0f} to {max(values):.0f}\N{NO-BREAK SPACE}{unit}"
     return drawing.done(f"{what}, {unit}, of the last 24 hours: {span}")

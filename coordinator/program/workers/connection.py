@@ -20,7 +20,7 @@ from fleetledger.runtime.problems import OpenProblem
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.topics import FleetTopics, UpLeaf
 from fleetledger.schemas.values import DeviceId
-from fleetledger.transport.interface import Connection, Event, IncomingMessage, OutgoingMessage
+from fleetledger.transport import interface
 from fleetledger.transport.meter import Meter
 
 SHARED_LEAVES: tuple[UpLeaf, ...] = ("msg",)
@@ -29,7 +29,7 @@ little, and the coordinator hears them itself."""
 
 
 @dataclass(frozen=True)
-class CheckedMessage(IncomingMessage):
+class CheckedMessage(interface.IncomingMessage):
     """A message that a worker has looked at."""
 
     key: VerifyKey | None = None
@@ -58,7 +58,7 @@ class Facts:
 class SharedConnection:
     """A connection and its workers; see `transport.interface.Connection`."""
 
-    def __init__(self, control: Connection, workers: IntakeWorkers, facts: Facts) -> None:
+    def __init__(self, control: interface.Connection, workers: IntakeWorkers, facts: Facts) -> None:
         self._control = control
         self._workers = workers
         self._facts = facts
@@ -107,7 +107,7 @@ class SharedConnection:
         if own:
             self._control.subscribe(*own, qos=qos)
 
-    def publish(self, message: OutgoingMessage) -> None:
+    def publish(self, message: interface.OutgoingMessage) -> None:
         """Hand a message over to the coordinator's own connection."""
         self._control.publish(message)
 
@@ -115,14 +115,14 @@ class SharedConnection:
         """Make a waiting `next_event` return None now."""
         self._control.wake()
 
-    def acknowledge(self, message: IncomingMessage) -> None:
+    def acknowledge(self, message: interface.IncomingMessage) -> None:
         """Tell whoever holds a message that it is safe; a worker with the next event."""
         if isinstance(message.token, _Place):
             self._committed[message.token.worker].append(message.token.number)
         else:
             self._control.acknowledge(message)
 
-    def next_event(self, seconds: float) -> Event | None:
+    def next_event(self, seconds: float) -> interface.Event | None:
         """Return the next event of the connection or of the workers, by turns."""
         self._tell_workers()
         self._workers_first = not self._workers_first
@@ -131,7 +131,7 @@ class SharedConnection:
         # To look at the connection takes a wake away, so nothing may be waited for after it.
         return self._control.next_event(0) or self._from_workers()
 
-    def _from_control(self, seconds: float) -> Event | None:
+    def _from_control(self, seconds: float) -> interface.Event | None:
         event = self._control.next_event(seconds)
         return event if event is not None else self._from_workers()
 

@@ -11,22 +11,93 @@ import logging
 import signal
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import Any
 
+from fleetledger.coordinator.models import payload_check
 from fleetledger.coordinator.program.broker import mqtt_settings
 from fleetledger.coordinator.program.workers import frames
-from fleetledger.coordinator.program.workers.message_check import Checking
+from fleetledger.coordinator.program.workers.frames import CheckedBy, DeviceKey, FromWorker
 from fleetledger.coordinator.settings import load
 from fleetledger.learning.numerics.blas import numpy_on_one_thread
+from fleetledger.runtime.errors import FleetledgerError, SchemaError
 from fleetledger.runtime.log_lines import LogFormat, LogLevel, about
 from fleetledger.runtime.log_setup import logging_on
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.envelope import Envelope, decode, split
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.seals import read_seal
 from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.transport import interface
 from fleetledger.transport.mqtt import MqttConnection
+
+
+@dataclass(frozen=True)
+class _Method:
+    name: str
+    settings: Mapping[str, Any]
+    digest: Digest
+    check: payload_check.PayloadCheck
+
+
+class Checking:
+    """Checks messages by the keys and the settings that it was told; one thread uses it.
+
+    All of it is a function of the message, a key and a method's settings, and holds whoever has
+    found it. The coordinator says whether that key is the device's, whether those settings count,
+    and what is wrong with a message: what a worker cannot vouch for goes on as it came.
+    """
+
+    def __init__(self, topics: FleetTopics) -> None:
+        self._topics = topics
+        self._keys: dict[DeviceId, VerifyKey] = {}
+        self._methods: dict[Digest, _Method] = {}
+
+    def learn(self, word: DeviceKey | CheckedBy) -> None:
+        """Check from now on by this key, or by these settings; of lineages the newest counts."""
+        if isinstance(word, DeviceKey):
+            self._keys[word.device] = word.key
+        else:
+            digest = payload_check.settings_digest(word.method, word.settings)
+            method = _Method(word.method, word.settings, digest, payload_check.PayloadCheck())
+            self._methods = {word.lineage: method}
+
+    def found(self, message: FromWorker) -> FromWorker:
+        """Return a message with what there is to say of it."""
+        try:
+            device = self._topics.parse(message.topic).device
+            key = self._keys.get(device)
+            if key is None:
+                return message
+            line, _ = split(message.payload)
+            read_seal(line).check_signature(key, message.topic)
+            envelope = decode(message.payload)
+        except SchemaError:
+            return message
+        payload = envelope.line + b"\n" + envelope.attachment
+        return replace(message, payload=payload, key=key, verdict=self._verdict(envelope))
+
+    def _verdict(self, envelope: Envelope) -> payload_check.PayloadVerdict | None:
+        """Have the method check what is attached to a contribution that answers no round."""
+        header = envelope.header
+        attached = header.attachment_digest
+        if attached is None or header.kind != Contribution.kind or header.body.get("round"):
+            return None
+        method = self._methods.get(header.body.get("lineage", ""))
+        if method is None or header.body.get("method") != method.name:
+            return None
+        try:
+            samples = method.check(method.name, method.settings, envelope.attachment)
+        except FleetledgerError as error:
+            return payload_check.PayloadVerdict(attached, method.digest, {}, str(error))
+        return payload_check.PayloadVerdict(attached, method.digest, samples)
+
 
 log = logging.getLogger("coordinator.intake")
 

@@ -82,7 +82,7 @@ def made_report(
     until = story.last.time_ns if story.stage in _ENDED else story.last_ns
     if story.stage in {"running", "soaking"}:  # one that stands would draw its past ever narrower
         until = max(now_ns, until)
-    old = _old_classes(evidence)
+    old = max((len(found) - (OLD in found) for found in evidence.values()), default=0)
     return report.RolloutReport(
         rollout=summary(story, who, waits, _counted(story, lines), now_ns),
         lead=sentences.lead(story, lines, _new_classes(state, story)),
@@ -167,10 +167,6 @@ def _evidence(story: RolloutStory) -> dict[int, dict[str, Grown]]:
 def _shown(group: int, found: dict[str, Grown]) -> report.GroupEvidence:
     old, classes = curves(found)
     return report.GroupEvidence(group=group, retention=old, classes=classes)
-
-
-def _old_classes(evidence: dict[int, dict[str, Grown]]) -> int:
-    return max((len(found) - (OLD in found) for found in evidence.values()), default=0)
 
 
 def _steps(story: RolloutStory, who: Membership) -> Iterable[report.RolloutStep]:

@@ -10,8 +10,8 @@ from typing import Any
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
 from fleetledger.coordinator.topics.rollouts import entries as bodies
+from fleetledger.coordinator.topics.rollouts import state as rollout_state
 from fleetledger.coordinator.topics.rollouts.membership import DeviceStage
-from fleetledger.coordinator.topics.rollouts.state import PhaseOpened, Rollout, RolloutStage, Turn
 from fleetledger.coordinator.topics.rollouts.verdict_check import StoredReport
 
 
@@ -38,7 +38,7 @@ class GroupStory:
     """A group, as far as it was opened and measured."""
 
     number: int
-    phases: tuple[PhaseOpened, ...]
+    phases: tuple[rollout_state.PhaseOpened, ...]
     measured: tuple[MeasuredThen, ...]
 
 
@@ -68,7 +68,7 @@ class DeviceStory:
 class RolloutStory:
     """A rollout, and what its entries say besides."""
 
-    rollout: Rollout
+    rollout: rollout_state.Rollout
     own: dict[int, Entry] = field(default_factory=dict)
     """Its own entries by index."""
     verdicts: list[MeasuredThen] = field(default_factory=list)
@@ -86,12 +86,12 @@ class RolloutStory:
         return self.rollout.planned
 
     @property
-    def stage(self) -> RolloutStage:
+    def stage(self) -> rollout_state.RolloutStage:
         """The stage that it has come to."""
         return self.rollout.stage
 
     @property
-    def last(self) -> Turn:
+    def last(self) -> rollout_state.Turn:
         """The turn that brought it there."""
         return self.rollout.turns[-1]
 
@@ -137,7 +137,7 @@ class RolloutStory:
         return self.devices.setdefault(name, DeviceStory())
 
 
-def told(rollout: Rollout, entries: Iterable[Entry]) -> RolloutStory:
+def told(rollout: rollout_state.Rollout, entries: Iterable[Entry]) -> RolloutStory:
     """Return the story of a rollout from its own entries and those of devices, in order."""
     story, own = RolloutStory(rollout), set(rollout.entries)
     for entry in entries:

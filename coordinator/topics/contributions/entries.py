@@ -11,13 +11,7 @@ from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Notification
 from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
-from fleetledger.coordinator.topics.contributions.state import (
-    ContributionsState,
-    CountedPart,
-    DeviceContributions,
-    KnownPart,
-    Retracted,
-)
+from fleetledger.coordinator.topics.contributions import state
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.contributions import Nothing, Part, PartKey, Withdrawal
 from fleetledger.schemas.rounds import Observation, RoundAnswer
@@ -69,20 +63,22 @@ class ContributionAccepted(EntryBody):
         )
 
 
-def counted_of(part: Part, device: DeviceId) -> CountedPart:
+def counted_of(part: Part, device: DeviceId) -> state.CountedPart:
     """Return what the state keeps of a part."""
     samples = dict(part.samples)
-    return CountedPart(device, part.key, part.payload, part.lineage, samples, part.payload_bytes)
+    return state.CountedPart(
+        device, part.key, part.payload, part.lineage, samples, part.payload_bytes
+    )
 
 
 def _accept(
-    contributions: ContributionsState, body: ContributionAccepted, at: EntryContext
+    contributions: state.ContributionsState, body: ContributionAccepted, at: EntryContext
 ) -> None:
     part, item = body.part, counted_of(body.part, at.maker)
     if part.round is not None:  # an answer to a round is no part of the sum
         contributions.give(at.index, item, body.came)
         return
-    given = contributions.by_device.setdefault(at.maker, DeviceContributions())
+    given = contributions.by_device.setdefault(at.maker, state.DeviceContributions())
     if body.replaces is not None:
         contributions.end(body.replaces, at.index, "replaced")
         former = given.parts.get(part.key)
@@ -90,7 +86,7 @@ def _accept(
             for key, other in tuple(given.parts.items()):
                 if other.index == body.replaces:
                     given.put(key, replace(other, payload=None))
-    given.put(part.key, KnownPart(at.index, part.revision, part.payload, body.installation))
+    given.put(part.key, state.KnownPart(at.index, part.revision, part.payload, body.installation))
     contributions.give(at.index, item, body.came)
     contributions.last_answer_ns[part.key.stage] = at.time_ns
 
@@ -108,15 +104,15 @@ class ContributionWithdrawn(EntryBody):
 
 
 def _withdraw(
-    contributions: ContributionsState, body: ContributionWithdrawn, at: EntryContext
+    contributions: state.ContributionsState, body: ContributionWithdrawn, at: EntryContext
 ) -> None:
     key, revision = body.withdrawal.key, body.withdrawal.revision
     if body.replaces is not None:
         contributions.end(body.replaces, at.index, "withdrawn")
-    given = contributions.by_device.setdefault(at.maker, DeviceContributions())
+    given = contributions.by_device.setdefault(at.maker, state.DeviceContributions())
     known = given.parts.get(key)
     owner = None if known is None else known.installation
-    given.put(key, KnownPart(at.index, revision, None, owner))
+    given.put(key, state.KnownPart(at.index, revision, None, owner))
 
 
 class EarlierSettled(EntryBody):
@@ -139,7 +135,7 @@ class EarlierSettled(EntryBody):
 
 
 def _settle_earlier(
-    contributions: ContributionsState, body: EarlierSettled, at: EntryContext
+    contributions: state.ContributionsState, body: EarlierSettled, at: EntryContext
 ) -> None:
     given = contributions.by_device[body.device]
     for key, part in given.earlier(body.installation).items():
@@ -174,13 +170,13 @@ class ContributionRetracted(EntryBody):
 
 
 def _retract(
-    contributions: ContributionsState, body: ContributionRetracted, at: EntryContext
+    contributions: state.ContributionsState, body: ContributionRetracted, at: EntryContext
 ) -> None:
     """Take a part out of the sum, as the operator asked, and remember that it was."""
     contributions.end(body.replaces, at.index, "retracted")
     given = contributions.by_device[body.device]
-    given.put(body.key, KnownPart(at.index, body.revision, None))
-    given.retracted[body.key] = Retracted(at.index, body.payload, body.reason)
+    given.put(body.key, state.KnownPart(at.index, body.revision, None))
+    given.retracted[body.key] = state.Retracted(at.index, body.payload, body.reason)
 
 
 class ContributionsLeftOut(EntryBody):
@@ -208,7 +204,7 @@ class ContributionsLeftOut(EntryBody):
 
 
 def _leave_out(
-    contributions: ContributionsState, body: ContributionsLeftOut, at: EntryContext
+    contributions: state.ContributionsState, body: ContributionsLeftOut, at: EntryContext
 ) -> None:
     for index in body.left_out:
         contributions.counted.leave_out(index, at.index)
@@ -311,7 +307,7 @@ class ContributionsSetAside(EntryBody):
 
 
 def _set_aside(
-    contributions: ContributionsState, body: ContributionsSetAside, at: EntryContext
+    contributions: state.ContributionsState, body: ContributionsSetAside, at: EntryContext
 ) -> None:
     for part in body.set_aside:
         for index in part.indices:
@@ -338,7 +334,7 @@ class ContributionsCountedIn(EntryBody):
 
 
 def _count_in(
-    contributions: ContributionsState, body: ContributionsCountedIn, at: EntryContext
+    contributions: state.ContributionsState, body: ContributionsCountedIn, at: EntryContext
 ) -> None:
     for index in body.indices:
         contributions.counted.take_back(index, at.index)
@@ -368,11 +364,11 @@ class NothingReported(EntryBody):
 
 
 def _note_nothing(
-    contributions: ContributionsState, body: NothingReported, at: EntryContext
+    contributions: state.ContributionsState, body: NothingReported, at: EntryContext
 ) -> None:
     stage = body.nothing.stage
     if body.nothing.round is None:
-        given = contributions.by_device.setdefault(at.maker, DeviceContributions())
+        given = contributions.by_device.setdefault(at.maker, state.DeviceContributions())
         given.nothing[stage] = at.index
         contributions.last_answer_ns[stage] = at.time_ns
 
@@ -388,7 +384,9 @@ def _saw(seen: Observation) -> str:
     return f"mean entropy {seen.entropy:.3f} nats over {count_of(seen.images, 'image')}, and {task}"
 
 
-def _move_times(contributions: ContributionsState, body: ClockCorrected, _at: EntryContext) -> None:
+def _move_times(
+    contributions: state.ContributionsState, body: ClockCorrected, _at: EntryContext
+) -> None:
     """Move the times that are compared with later ones."""
     for stage in contributions.last_answer_ns:
         contributions.last_answer_ns[stage] -= body.by_ns

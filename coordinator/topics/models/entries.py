@@ -13,9 +13,9 @@ from fleetledger.coordinator.topics.devices.entries import MAX_NAMED
 from fleetledger.coordinator.topics.models.offers import GroupOffer
 from fleetledger.runtime.count_words import agree
 from fleetledger.runtime.strict import Strict
+from fleetledger.schemas import models
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.message import is_absent
-from fleetledger.schemas.models import MAX_LACKING, Answers, AnyPreprocessing, ModelStatus, Parity
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.reports import Evaluation
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
@@ -105,8 +105,8 @@ class ImportedFiles(Strict):
     golden_scores: Offer
     class_names: tuple[ClassName, ...]
     """In the order of the head's rows; a raw output may do without."""
-    preprocessing: AnyPreprocessing
-    answers: Answers = "sample"
+    preprocessing: models.AnyPreprocessing
+    answers: models.Answers = "sample"
     output_shape: tuple[int, ...] = ()
     """Axes of a raw output behind the samples."""
     feature_width: int = Field(ge=1)
@@ -114,7 +114,7 @@ class ImportedFiles(Strict):
     """Inverse temperature: probabilities are the softmax of so many times the scores."""
     cut: str
     """The value of the file at which it was cut, as the file calls it."""
-    parity: Parity
+    parity: models.Parity
     """How closely the pair follows the file, both run by the operator's machine."""
     tolerance: float = Field(gt=0)
     """Largest difference to a golden score that a device's self-test accepts."""
@@ -159,7 +159,7 @@ class ModelExported(EntryBody):
     version: int
     manifest: Offer
     files: tuple[Offer, ...]
-    parity: Parity
+    parity: models.Parity
     variants: tuple[VariantOffer, ...] = Field(
         default=(), max_length=MAX_VARIANTS, exclude_if=is_absent
     )
@@ -275,7 +275,7 @@ class ModelWithheld(EntryBody):
 
     kind: ClassVar[str] = "model.withheld"
     version: int
-    lacks: tuple[ClassName, ...] = Field(min_length=1, max_length=MAX_LACKING)
+    lacks: tuple[ClassName, ...] = Field(min_length=1, max_length=models.MAX_LACKING)
     """Classes of which nothing in the sum has images any more; of many the first."""
 
     def say(self, at: EntryContext) -> str:
@@ -289,7 +289,7 @@ class DeviceModelStatus(EntryBody):
     """What became of a desired model on a device."""
 
     kind: ClassVar[str] = "device.model_status"
-    status: ModelStatus
+    status: models.ModelStatus
     offered: bool = Field(default=False, exclude_if=is_absent)
     """A rollout offered the version to the device."""
 

@@ -64,34 +64,11 @@ class ListedModel(Strict):
 
 
 @dataclass(frozen=True)
-class MeasuredVersion:
-    """A version, and how well it did where it was measured."""
-
-    version: int
-    devices: int
-    accuracy: float | None
-    """Share of held-out samples of all devices that it was right for; of pixels, mean of the
-    devices' mean IoU."""
-    of_pixels: bool
-    classes: int
-
-    @property
-    def text(self) -> str:
-        """What an operator is told of it."""
-        classes = f"{self.classes} class{'' if self.classes == 1 else 'es'}"
-        if self.accuracy is None:
-            return f"model {self.version} ({classes}, measured nowhere)"
-        kind = "mean IoU" if self.of_pixels else "accuracy"
-        on = count_of(self.devices)
-        return f"model {self.version} ({classes}, {kind} {100 * self.accuracy:.1f} % on {on})"
-
-
-@dataclass(frozen=True)
 class GoingBack:
     """What going back would do, before it is done."""
 
-    leaving: MeasuredVersion
-    to: MeasuredVersion
+    leaving: int
+    to: int
     canaries: Mapping[int, tuple[str, ...]]
     """Devices that were told to run a version of their own, by that version."""
 
@@ -216,11 +193,7 @@ def going_back(ledger: LedgerReader, to: int | None = None) -> GoingBack:
             "model: nothing to go back to; `fleetledger model list` shows the versions, "
             "`fleetledger model push VERSION` makes one that of all devices"
         )
-    return GoingBack(
-        measured_version(known, known.stack[-1]),
-        measured_version(known, to or below[0]),
-        known.canaries,
-    )
+    return GoingBack(known.stack[-1], one_version(known, to or below[0]).version, known.canaries)
 
 
 def describe_canaries(found: Mapping[int, tuple[str, ...]]) -> list[str]:
@@ -235,9 +208,12 @@ def one_version(known: ModelsState, version: int) -> ModelVersion:
     return known.by_version[version]
 
 
-def measured_version(known: ModelsState, version: int) -> MeasuredVersion:
-    """Return how well a version did; raise `CommandError` if there is none."""
+def measured_version(known: ModelsState, version: int) -> str:
+    """Return in words how well a version did where it was measured; raise `CommandError`."""
     classes = len(one_version(known, version).made.class_names)
+    told = f"model {version} ({classes} class{'' if classes == 1 else 'es'}"
     found = known.measured_all(version)
-    of_pixels = found.mean_iou is not None
-    return MeasuredVersion(version, found.devices, found.accuracy, of_pixels, classes)
+    if found.accuracy is None:
+        return f"{told}, measured nowhere)"
+    kind = "accuracy" if found.mean_iou is None else "mean IoU"
+    return f"{told}, {kind} {100 * found.accuracy:.1f} % on {count_of(found.devices)})"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
+from fleetledger.coordinator.core import work
 from fleetledger.coordinator.core.decision import Decision, ask, record, record_for, together
 from fleetledger.coordinator.core.entry import OPERATOR, EntryBody
 from fleetledger.coordinator.core.live import NANOSECONDS, Live
@@ -13,7 +14,6 @@ from fleetledger.coordinator.core.phrases import count_of, some
 from fleetledger.coordinator.core.requests import TellOperator
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.core.work import ExportHead, Judging, PackImported, SolveHead
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.topics.contributions.bounds import Bounds
 from fleetledger.coordinator.topics.contributions.entries import (
@@ -92,7 +92,7 @@ class Models:
             assert newest.lineage is not None  # it was learned
             self._live.making_model = True
             return ask(
-                ExportHead(
+                work.ExportHead(
                     newest.solved,
                     newest.solved_index,
                     newest.solved_ns,
@@ -137,7 +137,7 @@ class Models:
         assert waiting.imported is not None
         self._live.making_model = True
         imported, index, time_ns = waiting.imported, waiting.solved_index, waiting.solved_ns
-        return ask(PackImported(waiting.version, imported, index, time_ns))
+        return ask(work.PackImported(waiting.version, imported, index, time_ns))
 
     def solved(self, body: entries.ModelSolved) -> Decision:
         """Record a solved head, unless it was recorded or another frozen model leads by now.
@@ -421,10 +421,10 @@ class Models:
         newest = self._state.models.newest
         return newest is None or newest.solved_index < stage.closed_index
 
-    def _recipe(self) -> SolveHead:
+    def _recipe(self) -> work.SolveHead:
         state = self._state
         assert state.lineages.backbone is not None
-        return SolveHead(
+        return work.SolveHead(
             version=state.models.next_version,
             lineage=state.lineages.backbone,
             ledger_size=state.size,
@@ -433,7 +433,7 @@ class Models:
             judging=self._judging(),
         )
 
-    def _judging(self) -> Judging:
+    def _judging(self) -> work.Judging:
         rules, newest = self._bound_rules, self._state.models.newest_of(self._lineage())
         bounds = PartBounds(
             residual=rules.max_residual,
@@ -441,7 +441,7 @@ class Models:
             move=rules.max_move,
             move_from_devices=rules.move_from_devices,
         )
-        return Judging(0 if newest is None else newest.solved.ledger_size, bounds)
+        return work.Judging(0 if newest is None else newest.solved.ledger_size, bounds)
 
     def _lineage(self) -> Digest:
         assert self._state.lineages.current is not None

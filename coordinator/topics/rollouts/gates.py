@@ -10,8 +10,7 @@ import math
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from fleetledger.coordinator.core.phrases import count_of
-from fleetledger.coordinator.topics.rollouts import accuracy_gates
-from fleetledger.coordinator.topics.rollouts.cost_gates import health, latency, memory, thermal
+from fleetledger.coordinator.topics.rollouts import accuracy_gates, cost_gates
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
 from fleetledger.coordinator.topics.rollouts.gate import Gate, GateResult
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
@@ -138,7 +137,7 @@ GATES = (
     Gate(
         "health",
         ("failed_devices", "failed_share"),
-        health,
+        cost_gates.health,
         looks_at="devices on which it failed",
         fails_when="more than one, and more than chance explains where 2 % do",
         rule=lambda plan, *_: (
@@ -229,7 +228,7 @@ GATES = (
     Gate(
         "latency",
         ("latency", "latency_seconds"),
-        latency,
+        cost_gates.latency,
         looks_at="p95 of each device",
         fails_when="1.25 times the active model's, and 5 ms more, on more than half of the group",
         rule=lambda plan, before, _: f"median p95 at most {plan.latency:g} x {before}",
@@ -239,7 +238,7 @@ GATES = (
     Gate(
         "memory",
         ("memory",),
-        memory,
+        cost_gates.memory,
         looks_at="resident bytes of each device",
         fails_when="1.25 times the active model's on more than half of the group",
         rule=lambda plan, before, _: f"median at most {plan.memory:g} x {before}",
@@ -249,7 +248,7 @@ GATES = (
     Gate(
         "thermal",
         ("throttled_devices", "throttled_share"),
-        thermal,
+        cost_gates.thermal,
         looks_at="devices that began to slow down since the switch",
         fails_when="more than one, and more than chance explains where 2 % do",
         rule=lambda plan, *_: (

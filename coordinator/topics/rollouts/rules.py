@@ -28,9 +28,8 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.topics.lineages.entries import Adapts
 from fleetledger.coordinator.topics.models.entries import ModelDesired
 from fleetledger.coordinator.topics.models.state import ModelVersion
-from fleetledger.coordinator.topics.rollouts import commands, entries
+from fleetledger.coordinator.topics.rollouts import commands, entries, opening
 from fleetledger.coordinator.topics.rollouts.moments import retries, unreached
-from fleetledger.coordinator.topics.rollouts.opening import concerned, is_last, next_phase, offer
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.state import BEGUN, NOT_BEGUN, OPEN, Phase, Rollout
 from fleetledger.coordinator.topics.rollouts.verdict import RolloutVerdict, judge
@@ -122,7 +121,7 @@ class Rollouts:
         soak_ns = round(rollout.planned.plan.soak_seconds * NANOSECONDS)
         if phase.mode == "run" and now_ns - phase.passed_ns < soak_ns:
             return retries(self._state, rollout, now_ns)
-        if is_last(rollout):
+        if opening.is_last(rollout):
             return record(entries.RolloutFinished(rollout=rollout.number))
         return self._open(rollout)
 
@@ -132,13 +131,13 @@ class Rollouts:
         compared = rollout.phase is not None and rollout.phase.mode == "shadow"
         if asks and not compared and max(rollout.approved, default=0) <= _open_group(rollout):
             return Decision()  # who would be in it need not be found out every time
-        opened = next_phase(self._state, self._live, rollout)
+        opened = opening.next_phase(self._state, self._live, rollout)
         if opened is None or (asks and opened.group not in rollout.approved):
             return Decision()
         desired = ModelDesired(
             version=rollout.planned.version,
             reason=f"group {opened.group} of rollout {rollout.number}",
-            group=offer(rollout, opened),
+            group=opening.offer(rollout, opened),
         )
         return record(opened) + record(desired)
 
@@ -223,7 +222,7 @@ class Rollouts:
             version=version,
             former=former,
             classes=len(known),
-            devices=sum(1 for _ in concerned(self._state, plan)),
+            devices=sum(1 for _ in opening.concerned(self._state, plan)),
             salt=f"rollout-{number}",
             plan=plan,
             automatic=automatic,
@@ -296,7 +295,7 @@ class Rollouts:
 
     def _group_to_approve(self, rollout: Rollout) -> int:
         """Return the group that opens next, unless it may go already; then the one after those."""
-        opens = next_phase(self._state, self._live, rollout)
+        opens = opening.next_phase(self._state, self._live, rollout)
         if opens is not None and opens.group not in rollout.approved:
             return opens.group
         return max(rollout.approved.keys() | {_open_group(rollout)}) + 1

@@ -10,12 +10,12 @@ from fleetledger.coordinator.core.live import NANOSECONDS, Live
 from fleetledger.coordinator.core.requests import TellOperator
 from fleetledger.coordinator.core.rules import RoundRules
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.core.work import AverageInput, AverageRound
+from fleetledger.coordinator.core.work import AverageRound
 from fleetledger.coordinator.topics.contributions.bounds import Bounds
 from fleetledger.coordinator.topics.rounds.entries import RoundClosed
 from fleetledger.coordinator.topics.rounds.phases import is_opening
 from fleetledger.coordinator.topics.rounds.retention import Retention
-from fleetledger.coordinator.topics.rounds.state import Round
+from fleetledger.coordinator.topics.rounds.state import Round, RoundAnswered
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import DeviceId
 
@@ -94,7 +94,7 @@ class RoundClosing:
         self._live.making_model = True
         weights = current.closed.weights
         inputs = tuple(
-            AverageInput(item.index, item.payload, weights.get(item.index, item.samples))
+            RoundAnswered(item.index, item.payload, weights.get(item.index, item.samples))
             for item in current.answers.values()
         )
         return ask(AverageRound(self._state.lineages.trained, current.opened, inputs))

@@ -11,10 +11,9 @@ from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.contributions.entries import NothingReported
 from fleetledger.coordinator.topics.rounds.entries import CohortContinued, RoundOpened
+from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.runtime.command_report import Column
 from fleetledger.schemas.values import DeviceId
-
-_SECOND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -26,36 +25,12 @@ class DeclinedRow:
     reason: Annotated[str, Column("why")]
 
 
-@dataclass(frozen=True)
-class RoundInProgress:
-    """A round that has not closed: whom it asked, and who answered."""
-
-    number: int
-    opened_index: int
-    opened_ns: int
-    latest_ns: int
-    """When it closes with what came."""
-    phase: str
-    asked: tuple[str, ...]
-    answered: frozenset[str]
-
-
-def open_round(ledger: LedgerReader) -> RoundInProgress | None:
+def open_round(ledger: LedgerReader) -> Round | None:
     """Return the round that is open; None where none is."""
-    rounds = state_of(ledger).rounds
-    current = rounds.current
+    current = state_of(ledger).rounds.current
     if current is None or current.closed is not None or current.failed is not None:
         return None
-    opened = current.opened
-    return RoundInProgress(
-        opened.number,
-        current.opened_index,
-        rounds.facts[opened.number].opened_ns,
-        current.opened_ns + round(opened.deadline_seconds * _SECOND_NS),
-        opened.phase,
-        opened.cohort,
-        frozenset(current.heard),
-    )
+    return current
 
 
 def opening(ledger: LedgerReader, index: int) -> RoundOpened:

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleetledger.coordinator.core.work import AverageInput, AverageRound, TakePayload
+from fleetledger.coordinator.core.work import AverageRound, TakePayload
 from fleetledger.coordinator.models import network_maker
 from fleetledger.coordinator.models.round_sum import RoundSum
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.coordinator.topics.rounds.state import RoundAnswered
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.training.client_updates import Mean, UpdateFrame, UpdateSum
 from fleetledger.methods.training.exchange import CountedUpdate, Summing
@@ -57,7 +58,7 @@ def taken(device: DeviceId, payload: bytes, number: int = 1) -> TakePayload:
 def asked(*devices: DeviceId, number: int = 1) -> AverageRound:
     """A request for the mean of what these devices gave."""
     inputs = tuple(
-        AverageInput(place, Digest.of(payload_of(device)), 1 + DEVICES.index(device))
+        RoundAnswered(place, Digest.of(payload_of(device)), 1 + DEVICES.index(device))
         for place, device in enumerate(devices)
     )
     return AverageRound(NETWORK, opened(number), inputs)
@@ -106,7 +107,7 @@ def test_answers_that_do_not_count_have_the_others_read_again(total: RoundSum) -
 
 def test_answers_that_count_with_another_weight_are_read_again(total: RoundSum) -> None:
     request = asked(*DEVICES)
-    halved = tuple(AverageInput(item.index, item.payload, 1) for item in request.inputs)
+    halved = tuple(RoundAnswered(item.index, item.payload, 1) for item in request.inputs)
     assert total.take(AverageRound(NETWORK, request.opened, halved)) is None
 
 

@@ -99,7 +99,7 @@ class TimedCoordinator(LightCoordinator):
         now, before = self._clock.now, self.engine.ledger.size
         heard, self._heard = self._heard, []
         small, self._small = self._small, {}
-        heard += [waiting.input for waiting in self.inbox.waiting()]
+        heard += self.inbox.waiting()
         ticks = now >= self._next_tick
         if ticks:
             self._next_tick = now + TICK_SECONDS

@@ -25,7 +25,7 @@ from fleetledger.coordinator.program.workers.frames import (
     read_told,
     told,
 )
-from fleetledger.coordinator.program.workers.message_check import Checking
+from fleetledger.coordinator.program.workers.worker import Checking
 from fleetledger.coordinator.settings import CoordinatorSettings, MethodSection, write_new
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported
 from fleetledger.export.scaling_backbone import scaling_backbone

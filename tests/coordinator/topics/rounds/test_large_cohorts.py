@@ -113,7 +113,7 @@ def test_lists_and_pages_know_all_who_were_asked(tmp_path: Path) -> None:
         current = bench.core.state.rounds.current
         assert current is not None
         assert views.opening(ledger, found.opened_index) == current.opened
-        assert found.asked == current.opened.cohort
+        assert found.opened.cohort == current.opened.cohort
     (row,) = of_home.rounds(tmp_path)
     assert (row.asked, row.looking) == (5, 2)
 
