@@ -13,6 +13,7 @@ from fleetledger.coordinator.core.rules import ModelRules, RoundRules, Rules, St
 from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
 from fleetledger.device_agent.core.requests import Train
 from fleetledger.device_agent.models.training import TrainingDone, train
 from fleetledger.device_agent.settings import AgentTrainingSettings
@@ -133,3 +134,16 @@ class RoundFleet(MemoryFleet):
     def told(self, kind: type[Body]) -> list[Body]:
         """The bodies of the entries of a kind."""
         return [body for body in self.entries(kind) if isinstance(body, kind)]
+
+    def right(self, version: int, *names: str) -> list[float]:
+        """The share of right answers to pictures of some classes, on each device."""
+        bodies = [
+            body.evaluation
+            for body in self.told(DeviceEvaluated)
+            if body.evaluation.version == version
+        ]
+        return [
+            sum(body.results[name].correct for name in names)
+            / sum(body.results[name].total for name in names)
+            for body in bodies
+        ]

@@ -13,7 +13,6 @@ from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.models.joined import joined_model
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported, NetworkImported
 from fleetledger.coordinator.topics.models.entries import (
-    DeviceEvaluated,
     ModelExported,
     ModelSolved,
 )
@@ -65,26 +64,12 @@ def in_colour(fleet: RoundFleet) -> RoundFleet:
     return fleet
 
 
-def right(fleet: RoundFleet, version: int) -> list[float]:
-    """The share of right answers to pictures of bars on each device."""
-    bodies = [
-        body.evaluation
-        for body in fleet.told(DeviceEvaluated)
-        if body.evaluation.version == version
-    ]
-    return [
-        sum(body.results[name].correct for name in BARS)
-        / sum(body.results[name].total for name in BARS)
-        for body in bodies
-    ]
-
-
 def test_adapters_are_trained_exported_and_run_and_the_base_moves_once(tmp_path: Path) -> None:
     fleet = in_colour(RoundFleet(tmp_path, rounds=rules(per_stage=3), **SETTINGS))
     try:
         fleet.begin(*BARS, weights_file=base_file(tmp_path))
-        fleet.until(lambda: len(right(fleet, 1)) == 3)
-        assert min(right(fleet, 1)) > 0.8
+        fleet.until(lambda: len(fleet.right(1, *BARS)) == 3)
+        assert min(fleet.right(1, *BARS)) > 0.8
         (network,) = fleet.told(NetworkImported)
         assert network.base is not None
         base = network.base.digest
@@ -116,7 +101,7 @@ def test_a_first_stage_of_adapters_freezes_with_its_base_for_statistics(tmp_path
         (frozen,) = fleet.told(BackboneImported)
         assert (frozen.method, frozen.backbone_width) == ("stsa", TINY.width)
         version = fleet.told(ModelSolved)[-1].version
-        fleet.until(lambda: len(right(fleet, version)) == 3)
-        assert min(right(fleet, version)) > 0.8
+        fleet.until(lambda: len(fleet.right(version, *BARS)) == 3)
+        assert min(fleet.right(version, *BARS)) > 0.8
     finally:
         fleet.close()

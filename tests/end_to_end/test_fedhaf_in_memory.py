@@ -12,7 +12,7 @@ from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.models.joined import joined_model
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
-from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
+from fleetledger.coordinator.topics.models.entries import ModelSolved
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.coordinator.topics.stages.entries import StageClosed
 from fleetledger.schemas.values import Digest
@@ -59,19 +59,6 @@ class FedHafFleet(RoundFleet):
             put_pictures(device.data, "spot", range(100 * number, 100 * number + 16))
         self.settle(0.5)
         self.coordinator.open("spot")
-
-    def right(self, version: int, *names: str) -> list[float]:
-        """The share of right answers to pictures of some classes, on each device."""
-        bodies = [
-            body.evaluation
-            for body in self.told(DeviceEvaluated)
-            if body.evaluation.version == version
-        ]
-        return [
-            sum(body.results[name].correct for name in names)
-            / sum(body.results[name].total for name in names)
-            for body in bodies
-        ]
 
     def weights(self) -> list[tuple[Digest, Digest]]:
         return [(body.aggregate, body.weights.digest) for body in self.told(WeightsAveraged)]

@@ -20,3 +20,13 @@ def ready(agent: Driven) -> Driven:
         agent.messages()
         agent.receipt_for_nothing()
     return agent
+
+
+@pytest.fixture
+def waiting(ready: Driven) -> Driven:
+    """An agent whose first part is in the outbox and was sent once."""
+    ready.put(a="cat/1")
+    ready.scan()
+    ready.compute("payload")
+    assert len(ready.messages()) == 1
+    return ready

@@ -195,6 +195,15 @@ class Driven:
         self.requests = [item for item in self.requests if not isinstance(item, kind)]
         return taken
 
+    def fetch_all(self) -> list[Digest]:
+        """Have every file come, which are asked for one by one; return their digests in order."""
+        fetched = []
+        while asked := self.take(requests.FetchFile):
+            (request,) = asked
+            fetched.append(request.offer.digest)
+            self.give(inputs.FetchFinished(request.offer.digest))
+        return fetched
+
     def sent(self, *kinds: type[Message]) -> list[Message]:
         """Return and forget the bodies of messages of some kinds."""
         bodies = [request.body for request in self.take(requests.SendOutboxMessage)]

@@ -40,9 +40,7 @@ def agent(tmp_path: Path) -> Driven:
 def want(agent: Driven, action: int, version: int, **details: Any) -> None:
     desired = making.desired(action, version, **details)
     agent.give(inputs.DesiredArrived(making.COORDINATOR, desired))
-    while fetches := agent.take(FetchFile):
-        for fetch in fetches:
-            agent.give(inputs.FetchFinished(fetch.offer.digest))
+    agent.fetch_all()
 
 
 def run(agent: Driven, action: int, version: int, former: Any = None, **details: Any) -> None:

@@ -15,16 +15,6 @@ from tests.device_agent.core.driving import Driven
 KEY = OutboxKey("contribution", making.part_key())
 
 
-@pytest.fixture
-def waiting(ready: Driven) -> Driven:
-    """An agent whose first part is in the outbox and was sent once."""
-    ready.put(a="cat/1")
-    ready.scan()
-    ready.compute("payload")
-    assert len(ready.messages()) == 1
-    return ready
-
-
 def test_the_outbox_survives_a_kill_with_its_payload(waiting: Driven) -> None:
     waiting.kill()
     assert waiting.store.payload(KEY) == b"payload"

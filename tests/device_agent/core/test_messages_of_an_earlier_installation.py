@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.requests import SendHeartbeat
 from fleetledger.schemas.contributions import Contribution, HeldPart, Withdrawal, held_digest
@@ -21,16 +19,6 @@ def welcome_again(agent: Driven, *parts: HeldPart) -> None:
     """What the coordinator answers to a heartbeat that lacks some of these parts."""
     answer = making.welcome(agent.state.identity.boot, *parts, next_part=9)
     agent.give(inputs.Welcomed(making.COORDINATOR, answer))
-
-
-@pytest.fixture
-def waiting(ready: Driven) -> Driven:
-    """An agent whose first part is in the outbox and was sent once."""
-    ready.put(a="cat/1")
-    ready.scan()
-    ready.compute("payload")
-    assert len(ready.messages()) == 1
-    return ready
 
 
 def test_a_heartbeat_says_what_the_device_believes_to_be_held(waiting: Driven) -> None:

@@ -40,18 +40,9 @@ def want(agent: Driven, action: int, version: int) -> None:
     agent.give(inputs.DesiredArrived(making.COORDINATOR, making.desired(action, version)))
 
 
-def fetch_all(agent: Driven) -> list[str]:
-    fetched = []
-    while requests := agent.take(FetchFile):
-        (request,) = requests
-        fetched.append(request.offer.digest)
-        agent.give(inputs.FetchFinished(request.offer.digest))
-    return fetched
-
-
 def install(agent: Driven, action: int, version: int) -> None:
     want(agent, action, version)
-    fetch_all(agent)
+    agent.fetch_all()
     assert len(agent.take(InstallModel)) == 1
     active = ActiveModel(version, making.digest(f"manifest {version}"))
     agent.give(inputs.ModelInstalled(action, active))
@@ -71,7 +62,7 @@ def evaluation(version: int) -> Evaluation:
 
 def test_only_files_that_are_not_here_are_fetched_one_after_another(agent: Driven) -> None:
     want(agent, 5, 1)
-    assert fetch_all(agent) == [making.digest("manifest 1"), making.digest("head 1")]
+    assert agent.fetch_all() == [making.digest("manifest 1"), making.digest("head 1")]
     (request,) = agent.take(InstallModel)
     assert request.desired.version == 1
 
@@ -108,7 +99,7 @@ def test_going_back_is_a_higher_action_with_an_older_version(agent: Driven) -> N
     install(agent, 6, 2)
     agent.give(inputs.Evaluated(evaluation(2)))
     want(agent, 7, 1)
-    assert fetch_all(agent) == []
+    assert agent.fetch_all() == []
     assert len(agent.take(InstallModel)) == 1
 
 
@@ -119,7 +110,7 @@ def test_a_newer_action_overtakes_one_that_is_being_fetched(agent: Driven) -> No
     assert agent.take(CancelFetch) == [CancelFetch(former.offer.digest)]
     agent.give(inputs.FetchFailed(former.offer.digest, "it is not needed any more"))
     assert agent.state.files.tries == {}
-    fetch_all(agent)
+    agent.fetch_all()
     (request,) = agent.take(InstallModel)
     assert request.desired.action == 6
 
@@ -147,11 +138,11 @@ def test_a_file_that_comes_although_it_was_called_off_leaves_the_next_fetch_alon
 
 def test_a_newer_action_that_comes_during_an_installation_is_next(agent: Driven) -> None:
     want(agent, 5, 1)
-    fetch_all(agent)
+    agent.fetch_all()
     want(agent, 6, 2)
     agent.give(inputs.ModelInstalled(5, ONE))
     agent.give(inputs.Evaluated(evaluation(1)))
-    fetch_all(agent)
+    agent.fetch_all()
     assert [request.desired.action for request in agent.take(InstallModel)] == [5, 6]
 
 
@@ -160,7 +151,7 @@ def test_a_refused_model_is_reported_with_the_reason_and_not_tried_again(agent: 
     agent.give(inputs.Evaluated(evaluation(1)))
     agent.requests.clear()
     want(agent, 6, 2)
-    fetch_all(agent)
+    agent.fetch_all()
     agent.give(inputs.ModelRefused(6, rolled_back=True, reason="scores stray by 3"))
     (status,) = agent.sent(ModelStatus)
     assert (status.version, status.state, status.reason) == (2, "rolled_back", "scores stray by 3")
@@ -173,11 +164,11 @@ def test_a_refused_model_is_reported_with_the_reason_and_not_tried_again(agent: 
 
 def test_an_action_cut_short_by_a_kill_is_begun_again(agent: Driven) -> None:
     want(agent, 5, 1)
-    fetch_all(agent)
+    agent.fetch_all()
     agent.take(InstallModel)
     agent.kill()
     agent.connect()
-    fetch_all(agent)
+    agent.fetch_all()
     assert len(agent.take(InstallModel)) == 1
 
 
@@ -220,7 +211,7 @@ def test_a_file_that_a_full_disk_refuses_is_waited_for_and_told_as_long_as_it_do
         agent.wait(15)
     assert [told.about for told in agent.sent(Problem)] == ["model"]
     assert agent.sent(ModelStatus) == []
-    fetch_all(agent)
+    agent.fetch_all()
     assert not any(item.about == "files" for item in standing_problems(agent.state))
     assert len(agent.take(InstallModel)) == 1
 
@@ -237,11 +228,11 @@ def test_a_full_disk_takes_no_try_from_a_file(agent: Driven) -> None:
 
 def test_a_damaged_file_is_fetched_again(agent: Driven) -> None:
     want(agent, 5, 1)
-    fetch_all(agent)
+    agent.fetch_all()
     agent.take(InstallModel)
     agent.give(inputs.FileDamaged(making.digest("head 1")))
     agent.wait(5)
-    assert fetch_all(agent) == [making.digest("head 1")]
+    assert agent.fetch_all() == [making.digest("head 1")]
     assert len(agent.take(InstallModel)) == 1
 
 
@@ -277,7 +268,7 @@ def test_a_birth_names_what_runs(agent: Driven) -> None:
 def test_files_are_cleaned_away_when_nothing_needs_them_and_nobody_writes(agent: Driven) -> None:
     agent.take(CleanFiles)
     want(agent, 5, 1)
-    fetch_all(agent)
+    agent.fetch_all()
     assert agent.take(CleanFiles) == []
     agent.give(inputs.ModelInstalled(5, ONE))
     assert agent.take(CleanFiles) == [], "the evaluation reads files"

@@ -8,7 +8,6 @@ import pytest
 from fleetledger.device_agent.core import inputs, settling
 from fleetledger.device_agent.core.records import ActiveModel
 from fleetledger.device_agent.core.requests import (
-    FetchFile,
     InstallModel,
     ReadLocalClock,
     ReadThrottling,
@@ -34,9 +33,7 @@ def agent(tmp_path: Path) -> Driven:
 def want(agent: Driven, action: int = 6, version: int = 2, **details: Any) -> None:
     desired = making.desired(action, version, **details)
     agent.give(inputs.DesiredArrived(making.COORDINATOR, desired))
-    while fetches := agent.take(FetchFile):
-        for fetch in fetches:
-            agent.give(inputs.FetchFinished(fetch.offer.digest))
+    agent.fetch_all()
 
 
 def switch(agent: Driven, throttled: int | None = None, **details: Any) -> None:

@@ -67,8 +67,7 @@ def install(agent: Driven, body: DesiredModel) -> None:
         agent.give(inputs.FetchFinished(request.offer.digest))
     assert agent.take(ReadManifest) == [ReadManifest(body)]
     agent.give(inputs.ManifestRead(body.action))
-    while fetches := agent.take(FetchFile):
-        agent.give(inputs.FetchFinished(fetches[0].offer.digest))
+    agent.fetch_all()
     (request,) = agent.take(InstallModel)
     active = ActiveModel(body.version, body.manifest.digest)
     agent.give(inputs.ModelInstalled(body.action, active, release=request.desired.release))

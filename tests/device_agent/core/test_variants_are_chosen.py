@@ -43,22 +43,13 @@ def start_again(
 
 def install(agent: Driven, variant: VariantName) -> None:
     want(agent)
-    fetch_all(agent)
+    agent.fetch_all()
     assert agent.take(InstallModel)[0].variant == variant
     agent.give(inputs.ModelInstalled(5, ONE, variant=variant))
 
 
 def want(agent: Driven, action: int = 5, version: int = 1) -> None:
     agent.give(inputs.DesiredArrived(making.COORDINATOR, desired(action, version)))
-
-
-def fetch_all(agent: Driven) -> list[str]:
-    fetched = []
-    while requests := agent.take(FetchFile):
-        (request,) = requests
-        fetched.append(request.offer.digest)
-        agent.give(inputs.FetchFinished(request.offer.digest))
-    return fetched
 
 
 def digests(*texts: str) -> list[str]:
@@ -68,7 +59,7 @@ def digests(*texts: str) -> list[str]:
 def test_only_the_chosen_variant_is_fetched_and_installed(tmp_path: Path) -> None:
     agent = an_agent(tmp_path, "int8")
     want(agent)
-    assert fetch_all(agent) == digests("manifest 1", "int8", "head 1")
+    assert agent.fetch_all() == digests("manifest 1", "int8", "head 1")
     (request,) = agent.take(InstallModel)
     assert request.variant == "int8"
     agent.give(inputs.ModelInstalled(5, ONE, variant="int8"))
@@ -80,7 +71,7 @@ def test_only_the_chosen_variant_is_fetched_and_installed(tmp_path: Path) -> Non
 def test_a_device_that_chose_none_runs_the_reference(tmp_path: Path) -> None:
     agent = an_agent(tmp_path)
     want(agent)
-    assert fetch_all(agent) == digests("manifest 1", "frozen", "head 1")
+    assert agent.fetch_all() == digests("manifest 1", "frozen", "head 1")
     (request,) = agent.take(InstallModel)
     assert request.variant is None
     agent.give(inputs.ModelInstalled(5, ONE))
@@ -91,7 +82,7 @@ def test_a_device_that_chose_none_runs_the_reference(tmp_path: Path) -> None:
 def test_a_model_without_variants_is_installed_as_ever(tmp_path: Path) -> None:
     agent = an_agent(tmp_path, "int8")
     agent.give(inputs.DesiredArrived(making.COORDINATOR, making.desired(5, 1)))
-    assert fetch_all(agent) == digests("manifest 1", "frozen", "head 1")
+    assert agent.fetch_all() == digests("manifest 1", "frozen", "head 1")
     assert agent.take(InstallModel)[0].variant is None
 
 
@@ -100,10 +91,10 @@ def test_a_variant_that_fails_is_left_for_the_reference_and_the_fleet_is_told(
 ) -> None:
     agent = an_agent(tmp_path, "int8")
     want(agent)
-    fetch_all(agent)
+    agent.fetch_all()
     agent.take(InstallModel)
     agent.give(inputs.VariantLeft("int8", making.digest("int8"), "scores stray by 3"))
-    assert fetch_all(agent) == digests("frozen")
+    assert agent.fetch_all() == digests("frozen")
     (request,) = agent.take(InstallModel)
     assert (request.desired.version, request.variant) == (1, None)
     agent.give(inputs.ModelInstalled(5, ONE))
@@ -119,10 +110,10 @@ def test_what_was_left_stays_left_over_restarts_until_the_reference_is_chosen(
 ) -> None:
     agent = an_agent(tmp_path, "int8")
     want(agent)
-    fetch_all(agent)
+    agent.fetch_all()
     agent.take(InstallModel)
     agent.give(inputs.VariantLeft("int8", making.digest("int8"), "it does not load"))
-    fetch_all(agent)
+    agent.fetch_all()
     agent.take(InstallModel)
     agent.give(inputs.ModelInstalled(5, ONE))
     files = ("manifest 1", "frozen", "head 1")
@@ -130,7 +121,7 @@ def test_what_was_left_stays_left_over_restarts_until_the_reference_is_chosen(
     assert (agent.take(FetchFile), agent.take(InstallModel)) == ([], [])
     start_again(agent, runs=None, files=files)
     start_again(agent, "int8", runs=None, files=files)
-    assert fetch_all(agent) == digests("int8")
+    assert agent.fetch_all() == digests("int8")
     assert agent.take(InstallModel)[0].variant == "int8"
 
 
@@ -156,7 +147,7 @@ def test_choosing_another_variant_installs_the_model_once_more_at_the_start(
     agent = an_agent(tmp_path, "int8")
     install(agent, "int8")
     start_again(agent, "fp16", runs="int8", files=("manifest 1", "int8", "head 1"))
-    assert fetch_all(agent) == digests("fp16")
+    assert agent.fetch_all() == digests("fp16")
     (request,) = agent.take(InstallModel)
     assert (request.desired.action, request.variant) == (5, "fp16")
 
