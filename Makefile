@@ -98,7 +98,8 @@ schemas: $(VENV)/.test-installed
 
 # Without benchmarks/gpu, which refuses to measure where no GPU is.
 bench: $(VENV)/.test-installed
-	set -e; for claim in $(filter-out gpu,$(notdir $(patsubst %/,%,$(dir $(wildcard benchmarks/*/run.py))))); do \
+	set -e; for claim in $(filter-out gpu,$(subst /,.,$(patsubst benchmarks/%/run.py,%,$(wildcard \
+		benchmarks/*/run.py benchmarks/*/*/run.py)))); do \
 		echo "== $$claim"; $(BIN)/python -m benchmarks.$$claim.run; done
 
 clean:
