@@ -28,8 +28,9 @@ from fleetledger.device_agent.program.capabilities import find_capabilities
 from fleetledger.device_agent.program.device_jobs import DeviceJobs, LocalDeviceJobs
 from fleetledger.device_agent.program.file_urls import https_rules, reported_capabilities
 from fleetledger.device_agent.program.mail import AgentMail, Signing, make_will
+from fleetledger.device_agent.program.parts import AgentParts, local_minute
 from fleetledger.device_agent.program.proxy_blocks import ProxyBlocks
-from fleetledger.device_agent.program.shell import Agent, AgentParts, local_minute
+from fleetledger.device_agent.program.shell import Agent
 from fleetledger.device_agent.program.worker import AgentWorker, Answer, WorkerThread
 from fleetledger.device_agent.settings import AgentSettings
 from fleetledger.schemas.envelope import Sender

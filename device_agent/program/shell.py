@@ -10,14 +10,12 @@ something came or `wake_at` says so, and `end`.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from dataclasses import replace
 from pathlib import Path
 
-from fleetledger.device_agent.core import coordinator_presence, inputs
+from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.changes import Durable
 from fleetledger.device_agent.core.records import ActiveModel, OutboxKey
 from fleetledger.device_agent.core.requests import (
@@ -36,46 +34,20 @@ from fleetledger.device_agent.core.requests import (
     WakeAt,
 )
 from fleetledger.device_agent.core.session import turn
-from fleetledger.device_agent.core.standing_problems import left_out
-from fleetledger.device_agent.core.state import AgentRecords, AgentState
+from fleetledger.device_agent.core.state import AgentRecords
 from fleetledger.device_agent.errors import DamagedError, HeldError, StoreError
 from fleetledger.device_agent.home.health.reader import HealthReader, TextfileWriter, hindered
 from fleetledger.device_agent.home.health.textfile import AgentNumbers
-from fleetledger.device_agent.home.home import AgentHome
-from fleetledger.device_agent.home.keys import KeyRing
 from fleetledger.device_agent.home.memory import resident_bytes
-from fleetledger.device_agent.home.store.blobs import BlobFolder
-from fleetledger.device_agent.home.store.store import AgentStore
 from fleetledger.device_agent.models.execution.providers import CPU
-from fleetledger.device_agent.models.features.cache import cache_bytes
-from fleetledger.device_agent.models.slots import ModelSlots
-from fleetledger.device_agent.program.device_jobs import WORK, DeviceJobs
+from fleetledger.device_agent.program.device_jobs import WORK
 from fleetledger.device_agent.program.file_urls import HeardUrls
 from fleetledger.device_agent.program.journal import AgentJournal
-from fleetledger.device_agent.program.mail import AgentMail
-from fleetledger.device_agent.program.proxy_blocks import ProxyBlocks, Serving
+from fleetledger.device_agent.program.parts import AgentParts
+from fleetledger.device_agent.program.proxy_blocks import Serving
 from fleetledger.device_agent.program.round_traffic import RoundTraffic, asked_round
-from fleetledger.device_agent.program.status import (
-    MIB,
-    REMEMBERED,
-    Status,
-    bytes_of_rounds,
-    describe_candidate,
-    describe_detection,
-    describe_look,
-    describe_model,
-    describe_policy,
-    describe_training,
-    describe_trust,
-    describe_wire,
-    is_settled,
-    kept_as,
-    part_states,
-    waiting_gradients,
-    write_status,
-)
+from fleetledger.device_agent.program.status import is_settled, status_of, write_status
 from fleetledger.device_agent.program.watch import ProblemWatch
-from fleetledger.device_agent.program.worker import AgentWorker
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.runtime.log_lines import about
 from fleetledger.runtime.service_manager import no_beat
@@ -87,7 +59,6 @@ from fleetledger.schemas.proxy import PrototypeGradients
 from fleetledger.schemas.values import Digest
 from fleetledger.transport.block_source import BlockSource
 from fleetledger.transport.certificates import CertificateWatch
-from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
 from fleetledger.transport.connection_log import say_connection
 from fleetledger.transport.errors import (
     BlockError,
@@ -98,13 +69,11 @@ from fleetledger.transport.errors import (
 )
 from fleetledger.transport.interface import (
     Connected,
-    Connection,
     ConnectionProblem,
     Disconnected,
     IncomingMessage,
 )
 from fleetledger.transport.meter import Counts
-from fleetledger.transport.transfer import Exchange
 
 log = logging.getLogger("device_agent")
 
@@ -115,41 +84,6 @@ CONDITIONS_SECONDS = 30.0
 FETCH_SECONDS = 600.0
 """Deadline of one fetch; what has come by then is kept for the next."""
 STOP_SECONDS = 5.0
-
-
-def local_minute(time_ns: int) -> int:
-    """Return the minute of the day by the machine's own time zone."""
-    there = datetime.fromtimestamp(time_ns / 1e9, tz=timezone.utc).astimezone()
-    return there.hour * 60 + there.minute
-
-
-@dataclass(frozen=True)
-class AgentParts:
-    """What the shell is put together from."""
-
-    home: AgentHome
-    state: AgentState
-    store: AgentStore
-    blobs: BlobFolder
-    slots: ModelSlots
-    control: Connection
-    exchange: Exchange
-    mail: AgentMail
-    jobs: DeviceJobs
-    worker: AgentWorker
-    status_file: Path | None
-    """Where the agent says how it is; None where nobody looks."""
-    clock: Clock = SYSTEM_CLOCK
-    minute_of_day: Callable[[int], int] = local_minute
-    """Returns the minute of the day where the device is, from nanoseconds since 1970."""
-    proxy: ProxyBlocks | None = None
-    """What the proxy fetches; None where there can be no proxy."""
-    keys: KeyRing | None = None
-    """The device's own; None where it can have none."""
-    health: HealthReader | None = None
-    """Reads how the machine is; None where there is none to be told of."""
-    textfile: TextfileWriter | None = None
-    """What node_exporter reads; None where it reads nothing."""
 
 
 class Agent:
@@ -467,7 +401,11 @@ class Agent:
         if self._parts.status_file is None:
             return
         try:
-            write_status(self._parts.status_file, self._status())
+            book, conditions = self._watch.book, self._conditions()
+            told = status_of(
+                self._parts, book, self.traffic(), self._rounds, conditions, self._ended
+            )
+            write_status(self._parts.status_file, told)
         except (OSError, StoreError) as error:
             if self._status_written:
                 said = about("status.not_written", device=self._device)
@@ -475,64 +413,6 @@ class Agent:
             self._status_written = False
         else:
             self._status_written = True
-
-    def _status(self) -> Status:
-        state, settings = self._parts.state, self._parts.home.settings
-        records, active = state.records, state.models.active
-        traffic = self.traffic()
-        refusals = self._parts.store.dead_letters(REMEMBERED) if records.dead_letters else []
-        progress = self._worker.progress
-        return Status(
-            device=settings.device,
-            fleet=settings.fleet,
-            process=os.getpid(),
-            written_ns=self._parts.clock.time_ns(),
-            connected=state.presence.connected,
-            coordinator=state.presence.welcomed,
-            stage=records.assignment.stage if records.assignment else None,
-            method=records.assignment.method if records.assignment else "",
-            provider=self._parts.jobs.provider,
-            left_providers=self._parts.jobs.left,
-            building=self._parts.jobs.building,
-            inference_p95_seconds=self._parts.jobs.inferences.p95_seconds,
-            conditions=self._conditions(),
-            active_version=active.version if active else None,
-            active_manifest=active.manifest if active else None,
-            variant=state.models.variant if active else None,
-            model_state=describe_model(state),
-            candidate=describe_candidate(state),
-            parts=part_states(state),
-            counted_images=sum(len(images) for images in records.counted.values()),
-            images_on_disk=len(state.scanning.images),
-            samples=settings.data.samples,
-            settled=is_settled(state),
-            outbox=len(records.outbox),
-            dead_letters=records.dead_letters,
-            trust=describe_trust(state),
-            silence=coordinator_presence.describe(state),
-            wire=describe_wire(state),
-            key="" if self._parts.keys is None else self._parts.keys.describe(),
-            ledger_seen=None if records.seen is None else records.seen.size,
-            refusals=tuple(item.reason for item in refusals),
-            waiting_classes=dict(state.scanning.waiting),
-            training=describe_training(state),
-            exemplars=records.exemplars,
-            exemplars_as=kept_as(state, settings.training.exemplars),
-            feature_cache_bytes=cache_bytes(self._parts.home.feature_cache),
-            novelty_check=describe_look(state),
-            rounds=bytes_of_rounds(self._rounds, traffic),
-            gradients=waiting_gradients(state),
-            policy=describe_policy(state),
-            detection=describe_detection(state),
-            left_out=len(left_out(state)),
-            doing="" if progress is None else progress.describe(),
-            problems=self._watch.book.current,
-            past=self._watch.book.past,
-            ended=self._ended,
-            resident_mib=round(resident_bytes() / MIB, 1),
-            bytes_up=traffic.bytes_up,
-            bytes_down=traffic.bytes_down,
-        )
 
     def end(self) -> None:
         """Say goodbye and close everything."""

@@ -7,18 +7,23 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from fleetledger.device_agent.core import coordinator_presence
 from fleetledger.device_agent.core.models import open_action, waits_for_hours
 from fleetledger.device_agent.core.policy import images_asked, refusal, withheld
 from fleetledger.device_agent.core.presence import wire_fault
 from fleetledger.device_agent.core.releases import root_of
+from fleetledger.device_agent.core.standing_problems import left_out
 from fleetledger.device_agent.core.state import AgentState
+from fleetledger.device_agent.home.memory import resident_bytes
+from fleetledger.device_agent.models.features.cache import cache_bytes
+from fleetledger.device_agent.program.parts import AgentParts
 from fleetledger.device_agent.program.round_traffic import RoundTraffic
 from fleetledger.device_agent.settings import Exemplars, Samples
 from fleetledger.learning.numerics.detection import ENTROPY, DetectionRules, Detector
 from fleetledger.methods.registry import can_learn
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.pip_command import pip_install
-from fleetledger.runtime.problems import DatedProblem
+from fleetledger.runtime.problems import DatedProblem, ProblemBook
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.values import ClassName, DeviceId, Digest, FleetId
@@ -127,6 +132,65 @@ class Status(Strict):
     resident_mib: float
     bytes_up: int
     bytes_down: int
+
+
+def status_of(
+    parts: AgentParts, book: ProblemBook, total: Counts, rounds: RoundTraffic, heat: str, ended: str
+) -> Status:
+    """Return what a running agent says of itself now; raise `StoreError`."""
+    state, settings = parts.state, parts.home.settings
+    records, active = state.records, state.models.active
+    return Status(
+        device=settings.device,
+        fleet=settings.fleet,
+        process=os.getpid(),
+        written_ns=parts.clock.time_ns(),
+        connected=state.presence.connected,
+        coordinator=state.presence.welcomed,
+        stage=records.assignment.stage if records.assignment else None,
+        method=records.assignment.method if records.assignment else "",
+        provider=parts.jobs.provider,
+        left_providers=parts.jobs.left,
+        building=parts.jobs.building,
+        inference_p95_seconds=parts.jobs.inferences.p95_seconds,
+        conditions=heat,
+        active_version=active.version if active else None,
+        active_manifest=active.manifest if active else None,
+        variant=state.models.variant if active else None,
+        model_state=describe_model(state),
+        candidate=describe_candidate(state),
+        parts=part_states(state),
+        counted_images=sum(len(images) for images in records.counted.values()),
+        images_on_disk=len(state.scanning.images),
+        samples=settings.data.samples,
+        settled=is_settled(state),
+        outbox=len(records.outbox),
+        dead_letters=records.dead_letters,
+        trust=describe_trust(state),
+        silence=coordinator_presence.describe(state),
+        wire=describe_wire(state),
+        key="" if parts.keys is None else parts.keys.describe(),
+        ledger_seen=None if records.seen is None else records.seen.size,
+        refusals=tuple(item.reason for item in parts.store.dead_letters(REMEMBERED)),
+        waiting_classes=dict(state.scanning.waiting),
+        training=describe_training(state),
+        exemplars=records.exemplars,
+        exemplars_as=kept_as(state, settings.training.exemplars),
+        feature_cache_bytes=cache_bytes(parts.home.feature_cache),
+        novelty_check=describe_look(state),
+        rounds=bytes_of_rounds(rounds, total),
+        gradients=waiting_gradients(state),
+        policy=describe_policy(state),
+        detection=describe_detection(state),
+        left_out=len(left_out(state)),
+        doing=parts.worker.progress.describe() if parts.worker.progress else "",
+        problems=book.current,
+        past=book.past,
+        ended=ended,
+        resident_mib=round(resident_bytes() / MIB, 1),
+        bytes_up=total.bytes_up,
+        bytes_down=total.bytes_down,
+    )
 
 
 def read_status(path: Path) -> Status | None:

@@ -41,7 +41,7 @@ from fleetledger.device_agent.home.store.blobs import BlobFolder
 from fleetledger.device_agent.models.slots import ModelSlots
 from fleetledger.device_agent.models.training import instruction_of
 from fleetledger.device_agent.models.uncertainty import doubts, head_of, projections_of
-from fleetledger.device_agent.program.shell import AgentParts
+from fleetledger.device_agent.program.parts import AgentParts
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.statistics.part import PartContext
 from fleetledger.methods.training.exchange import LocalData
