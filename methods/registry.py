@@ -1,12 +1,13 @@
 """Methods by name: their descriptors, and their sides, imported only when they are wanted.
 
-To add a method: a folder beside `stsa`, and a line in `METHODS`; for a method of statistics
+To add a method: a folder beside `stsa`, and a line in `_OWN`; for a method of statistics
 docs/methods/adding-a-statistics-method.md goes through it.
 """
 
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -29,7 +30,16 @@ AnyStatisticsCoordinator = StatisticsCoordinator[
     StatisticsAssignment, CheckedStatistics, ExactAggregate
 ]
 """Whose it is, is known by its name alone."""
-METHODS: tuple[str, ...] = (
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method by name: the package with its `DESCRIPTOR` and its modules of both sides."""
+
+    package: str
+
+
+_OWN: tuple[str, ...] = (
     "stsa",  # one ridge head from exact sums
     "fedncm",  # a class's mean feature is its row
     "fed3r",  # ridge regression on the backbone's own features
@@ -41,7 +51,8 @@ METHODS: tuple[str, ...] = (
     "fbl",  # networks that give pixels a class, balanced against what they forget
     "dcid",  # whole networks: sites learn with a learner of their choice, and distil together
 )
-"""Names of the methods: each is a folder of this package."""
+METHODS: dict[str, Method] = {name: Method(f"{__package__}.{name}") for name in _OWN}
+"""By name; a fleet may name a method once it is here."""
 
 
 def descriptor(name: str) -> Descriptor:
@@ -89,13 +100,8 @@ def training_coordinator(name: str) -> AnyTrainingCoordinator:
 
 
 def can_learn(capabilities: Capabilities, method: str) -> bool:
-    """Whether a device with these capabilities can run the learning phase of a method."""
-    return can_learn_with(capabilities.features, method)
-
-
-def can_learn_with(features: frozenset[str], method: str) -> bool:
-    """Whether a device with these features can."""
-    return descriptor(method).can_run(LEARN, features)
+    """Return whether a device can run the learning phase of a method."""
+    return descriptor(method).can_run(LEARN, capabilities.features)
 
 
 def _module(name: str, side: str) -> ModuleType:
@@ -103,7 +109,7 @@ def _module(name: str, side: str) -> ModuleType:
         raise UnknownMethodError(
             f"method: {name!r} is unknown; the methods are {', '.join(METHODS)}"
         )
-    return _imported(f"{__package__}.{name}{side}")
+    return _imported(f"{METHODS[name].package}{side}")
 
 
 @cache

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import VERSION, BaseModel, ConfigDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import VERSION, BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic_core import core_schema
 
 MAX_FAULTS = 3
 """Faults told at once; the rest are counted."""
@@ -18,3 +22,25 @@ class Strict(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, defer_build=_BUILT_WHEN_USED
     )
+
+
+@dataclass(frozen=True, eq=False)
+class NameIn:
+    """Annotation of a field whose value is a name of a table when it is read."""
+
+    table: Mapping[str, object]
+
+    def check(self, name: str) -> str:
+        """Return the name; raise `ValueError` where the table has no such name."""
+        if name not in self.table:
+            known = ", ".join(map(repr, self.table))
+            raise ValueError(f"{name!r} is unknown; give one of {known}")
+        return name
+
+    def __get_pydantic_core_schema__(
+        self, source: type[str], handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        choices = {"pydantic_js_updates": {"enum": list(self.table)}}
+        return core_schema.no_info_after_validator_function(
+            self.check, handler(source), metadata=choices
+        )

@@ -198,9 +198,9 @@ def _is_waited_for(state: State, name: DeviceId, method: str | None) -> bool:
     if key.text == "revoked" or device.silent or not device.led:
         return False
     able = device.capabilities
-    from fleetledger.methods.registry import can_learn_with  # noqa: PLC0415 - imports NumPy
+    from fleetledger.methods.registry import can_learn  # noqa: PLC0415 - imports NumPy
 
-    return able is None or method is None or can_learn_with(able.features, method)
+    return able is None or method is None or can_learn(able, method)
 
 
 def _of_stage(ledger: LedgerReader, clock: _Clock, *, in_round: bool) -> Wait:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 
 from fleetledger.learning.errors import NetworkError
@@ -18,44 +19,29 @@ from fleetledger.learning.networks.resnet import ResNet
 from fleetledger.learning.networks.vision_transformer import VisionTransformer
 
 
-def _mlp(shape: Shape) -> Body:
-    return Mlp(inputs=prod(shape), axes=len(shape))
+@dataclass(frozen=True)
+class KnownNetwork:
+    """A network by the name that settings and scenarios give it."""
+
+    body: Callable[[Shape], Body]
+    """Makes it for one shape of inputs, such as (features,) or (c, h, w); raises `NetworkError`."""
+    of_features: bool = False
+    """Whether it takes a frozen backbone's features and nothing else."""
 
 
-def _convnet(shape: Shape) -> Body:
-    return ConvNet(_picture(shape)[0])
+def _of_pictures(body: Callable[[int], Body]) -> KnownNetwork:
+    """Return a network of pictures; `body` takes their channels."""
+    return KnownNetwork(lambda shape: body(_picture(shape)[0]))
 
 
-def _resnet18(shape: Shape) -> Body:
-    return ResNet(_picture(shape)[0])
+def _narrow(stages: tuple[int, ...], *, signed: bool = False) -> KnownNetwork:
+    """Return a residual network of the paper's widths for CIFAR."""
+    return _of_pictures(lambda channels: ResNet(channels, (16, 32, 64), stages, signed=signed))
 
 
-def _resnet32(shape: Shape) -> Body:
-    return ResNet(_picture(shape)[0], (16, 32, 64), (5, 5, 5))
-
-
-def _resnet20(shape: Shape) -> Body:
-    return ResNet(_picture(shape)[0], (16, 32, 64), (3, 3, 3))
-
-
-def _resnet8(shape: Shape) -> Body:
-    return ResNet(_picture(shape)[0], (16, 32, 64), (1, 1, 1))
-
-
-def _resnet18_signed(shape: Shape) -> Body:
-    return ResNet(_picture(shape)[0], signed=True)
-
-
-def _resnet32_signed(shape: Shape) -> Body:
-    return ResNet(_picture(shape)[0], (16, 32, 64), (5, 5, 5), signed=True)
-
-
-def _resnet20_signed(shape: Shape) -> Body:
-    return ResNet(_picture(shape)[0], (16, 32, 64), (3, 3, 3), signed=True)
-
-
-def _resnet8_signed(shape: Shape) -> Body:
-    return ResNet(_picture(shape)[0], (16, 32, 64), (1, 1, 1), signed=True)
+def _of_features(body: Callable[[int], Body]) -> KnownNetwork:
+    """Return a network of features; `body` takes their number."""
+    return KnownNetwork(lambda shape: body(_features(shape)), of_features=True)
 
 
 def _vit_b_16(shape: Shape) -> Body:
@@ -65,43 +51,24 @@ def _vit_b_16(shape: Shape) -> Body:
     return VisionTransformer(side=height)
 
 
-def _fam(shape: Shape) -> Body:
-    return FeatureAdjustment(_features(shape))
-
-
-def _fixed_projection(shape: Shape) -> Body:
-    return FixedProjection(_features(shape))
-
-
-def _residual_adapter(shape: Shape) -> Body:
-    return ResidualAdapter(_features(shape))
-
-
-def _identity(shape: Shape) -> Body:
-    return IdentityBody(_features(shape))
-
-
-BODIES: Mapping[str, Callable[[Shape], Body]] = {
-    "mlp": _mlp,
-    "convnet": _convnet,
-    "resnet8": _resnet8,
-    "resnet18": _resnet18,
-    "resnet20": _resnet20,
-    "resnet32": _resnet32,
-    "resnet8_signed": _resnet8_signed,
-    "resnet18_signed": _resnet18_signed,
-    "resnet20_signed": _resnet20_signed,
-    "resnet32_signed": _resnet32_signed,
-    "vit_b_16": _vit_b_16,
-    "fam": _fam,
-    "fixed_projection": _fixed_projection,
-    "identity": _identity,
-    "residual_adapter": _residual_adapter,
+NETWORKS: dict[str, KnownNetwork] = {
+    "mlp": KnownNetwork(lambda shape: Mlp(inputs=prod(shape), axes=len(shape))),
+    "convnet": _of_pictures(ConvNet),
+    "resnet8": _narrow((1, 1, 1)),
+    "resnet18": _of_pictures(ResNet),
+    "resnet20": _narrow((3, 3, 3)),
+    "resnet32": _narrow((5, 5, 5)),
+    "resnet8_signed": _narrow((1, 1, 1), signed=True),
+    "resnet18_signed": _of_pictures(lambda channels: ResNet(channels, signed=True)),
+    "resnet20_signed": _narrow((3, 3, 3), signed=True),
+    "resnet32_signed": _narrow((5, 5, 5), signed=True),
+    "vit_b_16": KnownNetwork(_vit_b_16),
+    "fam": _of_features(FeatureAdjustment),
+    "fixed_projection": _of_features(FixedProjection),
+    "identity": _of_features(IdentityBody),
+    "residual_adapter": _of_features(ResidualAdapter),
 }
-"""Bodies by name; each is made for one shape of inputs, such as (features,) or (c, h, w)."""
-
-OF_FEATURES = ("fam", "fixed_projection", "identity", "residual_adapter")
-"""Those that take a frozen backbone's features and nothing else."""
+"""By name; settings may name a network once it is here."""
 
 
 def build_network(name: str, shape: Shape, head: HeadKind = "linear") -> Network:
@@ -109,9 +76,9 @@ def build_network(name: str, shape: Shape, head: HeadKind = "linear") -> Network
 
     Raises `NetworkError` for a name that is none, and for inputs that it cannot take.
     """
-    if name not in BODIES:
-        raise NetworkError(f"network: {name!r} is unknown; the networks are {', '.join(BODIES)}")
-    return Network(BODIES[name](shape), head)
+    if name not in NETWORKS:
+        raise NetworkError(f"network: {name!r} is unknown; the networks are {', '.join(NETWORKS)}")
+    return Network(NETWORKS[name].body(shape), head)
 
 
 def _picture(shape: Shape) -> Shape:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from fleetledger.device_agent.settings import Samples
 from fleetledger.runtime.count_words import count_of
-from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.strict import NameIn, Strict
 from fleetledger.simulator.datasets.digits import split_digits
 from fleetledger.simulator.datasets.grammar import speak
 from fleetledger.simulator.datasets.image_folder import load_image_folder
@@ -43,34 +43,40 @@ from fleetledger.simulator.datasets.torchvision_sets import (
 from fleetledger.simulator.errors import DatasetError
 
 Share = Annotated[float, Field(gt=0, le=1)]
-DataSetName = Literal[
-    "digits",
-    "npz",
-    "cifar10",
-    "cifar100",
-    "fashion-mnist",
-    "omniglot",
-    "image-folder",
-    "patterns",
-    "tiny-imagenet",
-    "mini-imagenet",
-    "imagenet",
-    "imagenet-r",
-    "shakespeare",
-    "grammar",
-    "digit-scenes",
-    "voc",
-    "ade20k",
-    "camvid",
-    "segmentation-npz",
-]
-"""Names of `DATA_SETS`."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set by the name that `[data]` gives it."""
+
+    read: Callable[[DataSettings, int], Split]
+    """Returns both parts whole. The seed decides the split of a set that has no test part of its
+    own. Raises `DatasetError` that says what is missing, and what to put where."""
+    kind: Samples = "pictures"
+    """Kind of its samples, as devices name them."""
+    on_disk: bool = True
+    """Whether `data.root` says where it lies; else it is made on the spot or comes along."""
+    coloured: bool = True
+    """Whether there are pictures in colour."""
+    by_torchvision: bool = False
+    """Whether torchvision reads it."""
+    owners: bool = False
+    """Whether it may know who made a picture or said a text."""
+    of_cifar_100: bool = False
+    """Whether it can hold the classes of CIFAR-100."""
+    shape: tuple[int, int, int] = (32, 32, 3)
+    """Height, width and channels of its pictures; usual ones where they differ."""
+
+
+DATA_SETS: dict[str, DataSet] = {}
+"""By name; what else is known of a data set follows from its value. A name is taken by `[data]`
+once it is here."""
 
 
 class DataSettings(Strict):
     """`[data]`: which images, and how many of them."""
 
-    set: DataSetName = "digits"
+    set: Annotated[str, NameIn(DATA_SETS)] = "digits"
     """Name of the data set; docs/datasets.md describes them."""
     root: str | None = None
     """Folder of the data set, or the file for `npz`, `segmentation-npz` and `shakespeare`.
@@ -104,82 +110,6 @@ class DataSettings(Strict):
     def with_masks(self) -> bool:
         """Whether the pictures have a class for every pixel."""
         return self.known.kind == "scenes"
-
-
-@dataclass(frozen=True)
-class DataSet:
-    """A data set by the name that `[data]` gives it."""
-
-    read: Callable[[DataSettings, int], Split]
-    """Returns both parts whole. The seed decides the split of a set that has no test part of its
-    own. Raises `DatasetError` that says what is missing, and what to put where."""
-    kind: Samples = "pictures"
-    """Kind of its samples, as devices name them."""
-    on_disk: bool = True
-    """Whether `data.root` says where it lies; else it is made on the spot or comes along."""
-    coloured: bool = True
-    """Whether there are pictures in colour."""
-    by_torchvision: bool = False
-    """Whether torchvision reads it."""
-
-
-DATA_SETS: Mapping[str, DataSet] = {
-    "digits": DataSet(
-        lambda data, seed: split_digits(seed, data.test_share), on_disk=False, coloured=False
-    ),
-    "npz": DataSet(lambda data, _seed: load_npz(_root(data, "the .npz file"))),
-    "cifar10": DataSet(
-        lambda data, _seed: load_torchvision(CIFAR10, _root(data)), by_torchvision=True
-    ),
-    "cifar100": DataSet(
-        lambda data, _seed: load_torchvision(CIFAR100, _root(data)), by_torchvision=True
-    ),
-    "fashion-mnist": DataSet(
-        lambda data, _seed: load_torchvision(FASHION_MNIST, _root(data)),
-        coloured=False,
-        by_torchvision=True,
-    ),
-    "omniglot": DataSet(
-        lambda data, seed: load_omniglot(_root(data), data.test_share, seed),
-        coloured=False,
-        by_torchvision=True,
-    ),
-    "image-folder": DataSet(
-        lambda data, seed: load_image_folder(_root(data), data.test_share, seed)
-    ),
-    "patterns": DataSet(lambda data, seed: split_patterns(data.patterns, seed), on_disk=False),
-    "tiny-imagenet": DataSet(lambda data, _seed: load_tiny_imagenet(_root(data))),
-    "mini-imagenet": DataSet(
-        lambda data, seed: load_mini_imagenet(_root(data), data.test_share, seed)
-    ),
-    "imagenet": DataSet(lambda data, _seed: load_imagenet(_root(data))),
-    "imagenet-r": DataSet(lambda data, _seed: load_imagenet_r(_root(data), data.test_share)),
-    "shakespeare": DataSet(
-        lambda data, _seed: split_texts(
-            read_speeches(_root(data, "the text file")), data.text, data.test_share
-        ),
-        kind="text",
-        coloured=False,
-    ),
-    "grammar": DataSet(
-        lambda data, _seed: split_texts(speak(), data.text, data.test_share),
-        kind="text",
-        on_disk=False,
-        coloured=False,
-    ),
-    "digit-scenes": DataSet(
-        lambda data, seed: split_digit_scenes(data.scenes, seed, data.test_share),
-        kind="scenes",
-        on_disk=False,
-    ),
-    "voc": DataSet(lambda data, _seed: load_voc(_root(data)), kind="scenes"),
-    "ade20k": DataSet(lambda data, _seed: load_ade20k(_root(data)), kind="scenes"),
-    "camvid": DataSet(lambda data, _seed: load_camvid(_root(data)), kind="scenes"),
-    "segmentation-npz": DataSet(
-        lambda data, _seed: load_segmentation_npz(_root(data, "the .npz file")), kind="scenes"
-    ),
-}
-"""By name; whatever else is known of a data set follows from its value."""
 
 
 def names_of(kind: Samples) -> list[str]:
@@ -219,3 +149,83 @@ def _root(data: DataSettings, what: str = "the folder of the data set") -> Path:
             "tells the layout)"
         )
     return Path(data.root).expanduser()
+
+
+DATA_SETS |= {
+    "digits": DataSet(
+        lambda data, seed: split_digits(seed, data.test_share), on_disk=False, coloured=False
+    ),
+    "npz": DataSet(
+        lambda data, _seed: load_npz(_root(data, "the .npz file")), owners=True, of_cifar_100=True
+    ),
+    "cifar10": DataSet(
+        lambda data, _seed: load_torchvision(CIFAR10, _root(data)), by_torchvision=True
+    ),
+    "cifar100": DataSet(
+        lambda data, _seed: load_torchvision(CIFAR100, _root(data)),
+        by_torchvision=True,
+        of_cifar_100=True,
+    ),
+    "fashion-mnist": DataSet(
+        lambda data, _seed: load_torchvision(FASHION_MNIST, _root(data)),
+        shape=(28, 28, 1),
+        coloured=False,
+        by_torchvision=True,
+    ),
+    "omniglot": DataSet(
+        lambda data, seed: load_omniglot(_root(data), data.test_share, seed),
+        owners=True,
+        shape=(105, 105, 1),
+        coloured=False,
+        by_torchvision=True,
+    ),
+    "image-folder": DataSet(
+        lambda data, seed: load_image_folder(_root(data), data.test_share, seed),
+        shape=(224, 224, 3),
+    ),
+    "patterns": DataSet(
+        lambda data, seed: split_patterns(data.patterns, seed), on_disk=False, owners=True
+    ),
+    "tiny-imagenet": DataSet(
+        lambda data, _seed: load_tiny_imagenet(_root(data)), shape=(64, 64, 3)
+    ),
+    "mini-imagenet": DataSet(
+        lambda data, seed: load_mini_imagenet(_root(data), data.test_share, seed), shape=(84, 84, 3)
+    ),
+    "imagenet": DataSet(lambda data, _seed: load_imagenet(_root(data)), shape=(375, 500, 3)),
+    "imagenet-r": DataSet(
+        lambda data, _seed: load_imagenet_r(_root(data), data.test_share), shape=(375, 500, 3)
+    ),
+    "shakespeare": DataSet(
+        lambda data, _seed: split_texts(
+            read_speeches(_root(data, "the text file")), data.text, data.test_share
+        ),
+        kind="text",
+        owners=True,
+        coloured=False,
+    ),
+    "grammar": DataSet(
+        lambda data, _seed: split_texts(speak(), data.text, data.test_share),
+        kind="text",
+        owners=True,
+        on_disk=False,
+        coloured=False,
+    ),
+    "digit-scenes": DataSet(
+        lambda data, seed: split_digit_scenes(data.scenes, seed, data.test_share),
+        kind="scenes",
+        on_disk=False,
+    ),
+    "voc": DataSet(lambda data, _seed: load_voc(_root(data)), kind="scenes", shape=(375, 500, 3)),
+    "ade20k": DataSet(
+        lambda data, _seed: load_ade20k(_root(data)), kind="scenes", shape=(512, 683, 3)
+    ),
+    "camvid": DataSet(
+        lambda data, _seed: load_camvid(_root(data)), kind="scenes", shape=(360, 480, 3)
+    ),
+    "segmentation-npz": DataSet(
+        lambda data, _seed: load_segmentation_npz(_root(data, "the .npz file")),
+        kind="scenes",
+        shape=(120, 160, 3),
+    ),
+}

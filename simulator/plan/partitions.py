@@ -7,19 +7,66 @@ partition.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import NameIn, Strict
 from fleetledger.simulator.datasets.labels import Indices, Labels, samples_of
+from fleetledger.simulator.datasets.loading import Share
 from fleetledger.simulator.errors import PartitionError
 from fleetledger.simulator.plan.shares import part_of
-from fleetledger.simulator.scenario.sections import PartitionSettings
 
-Rule = Callable[[Indices, int, PartitionSettings, np.random.Generator], list[Indices]]
 MAX_DRAWS = 10_000
 """Attempts after which a skewed partition is given up: the skew leaves some device too little."""
+
+
+Rule = Callable[[Labels, int, "PartitionSettings", np.random.Generator], list[Indices]]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A rule by the name that `[devices.partition]` gives it."""
+
+    deal: Rule | None
+    """Returns the positions of each device from the labels of a stage's samples, (N,), the number
+    of devices, the settings and random numbers. None where samples lie with their owners."""
+    of_several: bool = False
+    """Whether it also takes labels (N, C)."""
+
+
+PARTITIONS: dict[str, Partition] = {}
+"""By name; `[devices.partition]` takes a name once it is here."""
+
+
+class PartitionSettings(Strict):
+    """`[devices.partition]`: how a stage's training images are dealt to the devices."""
+
+    rule: Annotated[str, NameIn(PARTITIONS)] = "dirichlet"
+    """`iid`: every class is spread evenly (DCID). `dirichlet`: shares of every class are drawn, and
+    full devices get no more (STSA). `class-share`: every device draws classes of the stage and gets
+    `image_share` of their images, so devices may hold the same image (LGA, FBL). `one-class`: every
+    device gets one class of the stage. `owner`: every device is a natural owner, such as Omniglot's
+    drawer."""
+    beta: float = Field(default=0.5, gt=0)
+    """Concentration of `dirichlet`, for each device; smaller is more skewed. DCID's alpha is that
+    of all devices together: divide it by their number."""
+    full_devices_get_none: bool = True
+    """Whether `dirichlet` leaves out devices that hold N/K images already."""
+    least_images: int = Field(default=1, ge=0)
+    """Images of a stage that every device has at least under `dirichlet`, which draws again until
+    it is so. 0, for fleets too large for that, lets devices stay without."""
+    class_share: Share = 0.6
+    """Share of the stage's classes that a device draws under `class-share`."""
+    image_share: Share = 1.0
+    """Share of the images of its classes that a device gets under `class-share`."""
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """A seed for each stage, with which NumPy's default generator deals its images, as another
+    program did; left out, the seed of the run decides."""
 
 
 def partition_evenly(samples: int, devices: int, random: np.random.Generator) -> list[Indices]:
@@ -228,12 +275,10 @@ def check_enough(samples: int, least: int, devices: int) -> None:
         )
 
 
-RULES_BY_CLASS: dict[str, Rule] = {
-    "iid": partition_iid,
-    "dirichlet": partition_by_dirichlet,
-    "class-share": partition_by_class_share,
-    "one-class": partition_by_one_class,
+PARTITIONS |= {
+    "iid": Partition(partition_iid),
+    "dirichlet": Partition(partition_by_dirichlet),
+    "class-share": Partition(partition_by_class_share, of_several=True),
+    "one-class": Partition(partition_by_one_class),
+    "owner": Partition(None),
 }
-"""The rules that look at labels (N,), the number of devices, settings and random numbers."""
-OF_SEVERAL = "class-share"
-"""The one that also takes labels (N, C)."""

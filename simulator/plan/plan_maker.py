@@ -20,7 +20,11 @@ from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.errors import PartitionError, PlanError
 from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, Group, StagePlan
 from fleetledger.simulator.plan.groups import excluded_devices, group_devices
-from fleetledger.simulator.plan.partitions import OF_SEVERAL, RULES_BY_CLASS, partition_by_owner
+from fleetledger.simulator.plan.partitions import (
+    PARTITIONS,
+    PartitionSettings,
+    partition_by_owner,
+)
 from fleetledger.simulator.plan.presence import Presence, draw_presence
 from fleetledger.simulator.plan.roster import Roster
 from fleetledger.simulator.plan.stage_notes import (
@@ -31,7 +35,7 @@ from fleetledger.simulator.plan.stage_notes import (
 from fleetledger.simulator.plan.stages import Stages, describe_unequal, divide_classes
 from fleetledger.simulator.plan.streams import random_stream
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.sections import DeviceSettings, PartitionSettings
+from fleetledger.simulator.scenario.sections import DeviceSettings
 
 
 @dataclass(frozen=True)
@@ -183,12 +187,14 @@ class Dealer:
     def of(cls, settings: PartitionSettings, train: SampleSet) -> Dealer:
         """Return a dealer; raise `PlanError` where the rule needs what the samples have not."""
         labels = train.labels
-        if labels.ndim == 2 and settings.rule != OF_SEVERAL:
+        rule = PARTITIONS[settings.rule]
+        if labels.ndim == 2 and not rule.of_several:
+            others = [name for name, each in PARTITIONS.items() if each.of_several]
             raise PlanError(
                 f"devices.partition.rule: {settings.rule!r}; pictures with several classes are "
-                f"dealt by {OF_SEVERAL!r}"
+                f"dealt by {' or '.join(map(repr, others))}"
             )
-        if settings.rule != "owner":
+        if rule.deal is not None:
             return cls(settings, labels, None)
         if train.owners is None:
             raise PlanError(
@@ -220,12 +226,13 @@ class Dealer:
                 "devices join"
             )
         pool = samples_of(labels, classes)
-        if self.owners is not None:
+        rule = PARTITIONS[self.settings.rule].deal
+        if rule is None:
+            assert self.owners is not None
             owners = np.unique(self.owners)
             wanted = [int(owners[number - 1]) for number in devices]
             parts = partition_by_owner(self.owners[pool], wanted)
         else:
             shown = labels[pool] if labels.ndim == 1 else labels[np.ix_(pool, np.array(classes))]
-            rule = RULES_BY_CLASS[self.settings.rule]
             parts = rule(shown, len(devices), self.settings, random)
         return {device: pool[part] for device, part in zip(devices, parts, strict=True)}

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.errors import PlanError
-from fleetledger.simulator.plan.streams import random_stream
+from fleetledger.simulator.plan.orders import ORDERS
 from fleetledger.simulator.scenario.sections import StageSettings
-
-OrderRule = Literal["seeded", "as-is", "icarl"]
-ICARL_SEED = 1993
-CIFAR_CLASSES, CIFAR_IMAGES_PER_CLASS = 100, 500
 
 Stages = tuple[tuple[int, ...], ...]
 """The labels of every stage."""
@@ -35,7 +29,7 @@ def divide_classes(settings: StageSettings, class_names: Sequence[ClassName], se
     """
     if settings.lists:
         return _listed(settings.lists, class_names)
-    order = order_classes(settings.order, len(class_names), seed)
+    order = ORDERS[settings.order].draw(len(class_names), seed)
     used = len(order) if settings.classes is None else settings.classes
     if used > len(order):
         raise PlanError(
@@ -97,45 +91,3 @@ def _check_name(name: ClassName, stage: int, known: Sequence[ClassName]) -> None
             f"stages.lists: {name!s} of stage {stage} is no class of the data set; "
             f"it has {len(known)}, like {', '.join(near)}"
         )
-
-
-def order_classes(rule: OrderRule, classes: int, seed: int) -> NDArray[np.int64]:
-    """Return the labels 0 to `classes` - 1 in the order of coming.
-
-    Raises `PlanError` when `icarl` is asked of another number of classes than 100.
-    """
-    return ORDERS[rule](classes, seed)
-
-
-def _seeded_order(classes: int, seed: int) -> NDArray[np.int64]:
-    return random_stream(seed, "class order").permutation(classes).astype(np.int64)
-
-
-def _icarl_order(classes: int, _seed: int) -> NDArray[np.int64]:
-    """Return the class order of iCaRL's first run on CIFAR-100: 87, 0, 52, 58, 44, 91, ...
-
-    As the authors' program makes it (github.com/srebuffi/iCaRL, folder iCaRL-TheanoLasagne): it
-    sets NumPy's seed to 1993, shuffles the 500 training images of each class in turn while it
-    loads the data (`utils_cifar100.py`), and only then the classes (`main_cifar_100_theano.py`).
-    Programs that shuffle the classes straight after that seed get 68, 56, 78, ... instead.
-    NumPy guarantees the numbers of `RandomState` for ever.
-    """
-    if classes != CIFAR_CLASSES:
-        raise PlanError(
-            f"stages.order: icarl is an order of the {CIFAR_CLASSES} classes of CIFAR-100, and "
-            f"this data set has {classes}; give seeded or as-is"
-        )
-    random = np.random.RandomState(ICARL_SEED)
-    for _ in range(classes):
-        random.shuffle(np.arange(CIFAR_IMAGES_PER_CLASS))
-    order = np.arange(classes, dtype=np.int64)
-    random.shuffle(order)
-    return order
-
-
-ORDERS: Mapping[OrderRule, Callable[[int, int], NDArray[np.int64]]] = {
-    "seeded": _seeded_order,
-    "as-is": lambda classes, _seed: np.arange(classes, dtype=np.int64),
-    "icarl": _icarl_order,
-}
-"""Orders by name: from the number of classes and the seed to labels."""

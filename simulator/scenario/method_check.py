@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
-from fleetledger.learning.networks.registry import BODIES, OF_FEATURES
+from fleetledger.learning.networks.registry import NETWORKS
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.registry import descriptor, statistics_coordinator, training_coordinator
 from fleetledger.methods.training.sides import AnyTrainingAssignment, TrainingCoordinator
@@ -271,5 +271,7 @@ def check_adapters(source: str, scenario: Scenario, settings: BaseModel) -> None
 
 
 def _has_frozen_part(name: str) -> bool:
-    known = name in BODIES and name not in OF_FEATURES
-    return known and bool(BODIES[name](_ANY_PICTURE).base_plan())
+    known = NETWORKS.get(name)
+    if known is None or known.of_features:
+        return False
+    return bool(known.body(_ANY_PICTURE).base_plan())

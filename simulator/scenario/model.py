@@ -17,16 +17,13 @@ from fleetledger.methods.registry import descriptor
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.message import is_absent
-from fleetledger.simulator.datasets.loading import DataSettings
+from fleetledger.simulator.datasets.loading import DATA_SETS, DataSettings
+from fleetledger.simulator.plan import orders, partitions
 from fleetledger.simulator.scenario import sections
 from fleetledger.simulator.scenario.backbone import BackboneSettings
 from fleetledger.simulator.scenario.rollout import RolloutSettings
 
-WITH_OWNERS = ("omniglot", "npz", "patterns", "shakespeare", "grammar")
-"""Data sets that know who made an image or said a text."""
 _WITHOUT_FLEET = "joint"
-OF_CIFAR_100 = ("cifar100", "npz")
-"""Data sets that can hold the classes of CIFAR-100."""
 
 
 class Scenario(Strict):
@@ -57,15 +54,17 @@ class Scenario(Strict):
         twice = [seed for seed, times in Counter(self.seeds).items() if times > 1]
         if twice:
             raise ValueError(f"seeds: {twice[0]} stands twice; a seed gives the same run again")
-        if self.stages.order == "icarl" and self.data.set not in OF_CIFAR_100:
+        order, rule = self.stages.order, self.devices.partition.rule
+        if orders.ORDERS[order].of_cifar_100 and not self.data.known.of_cifar_100:
             raise ValueError(
-                f"stages.order: 'icarl' with the data set {self.data.set!r}; it is an order of "
+                f"stages.order: {order!r} with the data set {self.data.set!r}; it is an order of "
                 "CIFAR-100's classes, so take 'seeded' or 'as-is'"
             )
-        if self.devices.partition.rule == "owner" and self.data.set not in WITH_OWNERS:
+        if partitions.PARTITIONS[rule].deal is None and not self.data.known.owners:
+            others = [name for name, each in DATA_SETS.items() if each.owners]
             raise ValueError(
-                f"devices.partition.rule: 'owner' with the data set {self.data.set!r}, whose "
-                f"images have none; take another rule, or one of {', '.join(WITH_OWNERS)}"
+                f"devices.partition.rule: {rule!r} with the data set {self.data.set!r}, whose "
+                f"images have no owners; take another rule, or one of {', '.join(others)}"
             )
         _check_masks(self)
         _check_hues(self)
@@ -85,7 +84,7 @@ def _check_masks(scenario: Scenario) -> None:
         scenario.backbone.size,
         scenario.data.set,
     )
-    if scenario.data.with_masks and rule != "class-share":
+    if scenario.data.with_masks and not partitions.PARTITIONS[rule].of_several:
         raise ValueError(
             f"devices.partition.rule: {rule!r} with the data set {name!r}, whose pictures have "
             "several classes; set it to 'class-share'"

@@ -16,9 +16,10 @@ from typing_extensions import Self
 from fleetledger.device_agent.settings import PolicySettings
 from fleetledger.methods.training.exchange import Exemplars
 from fleetledger.runtime.count_words import count_of
-from fleetledger.runtime.strict import Strict
+from fleetledger.runtime.strict import NameIn, Strict
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.loading import Share
+from fleetledger.simulator.plan import orders, partitions
 
 
 class BaseSession(Strict):
@@ -56,7 +57,7 @@ _SAID_BY_SETTING = ("count", "first")
 class StageSettings(Strict):
     """`[stages]`: in which order classes come, and how many with each stage."""
 
-    order: Literal["seeded", "as-is", "icarl"] = "seeded"
+    order: Annotated[str, NameIn(orders.ORDERS)] = "seeded"
     """`seeded`: shuffled by the run's seed. `as-is`: as the data set numbers them. `icarl`: the
     order of the iCaRL program for CIFAR-100."""
     classes: int | None = Field(default=None, ge=1)
@@ -127,32 +128,6 @@ class StageSettings(Strict):
         return self
 
 
-class PartitionSettings(Strict):
-    """`[devices.partition]`: how a stage's training images are dealt to the devices."""
-
-    rule: Literal["iid", "dirichlet", "class-share", "one-class", "owner"] = "dirichlet"
-    """`iid`: every class is spread evenly (DCID). `dirichlet`: shares of every class are drawn, and
-    full devices get no more (STSA). `class-share`: every device draws classes of the stage and gets
-    `image_share` of their images, so devices may hold the same image (LGA, FBL). `one-class`: every
-    device gets one class of the stage. `owner`: every device is a natural owner, such as Omniglot's
-    drawer."""
-    beta: float = Field(default=0.5, gt=0)
-    """Concentration of `dirichlet`, for each device; smaller is more skewed. DCID's alpha is that
-    of all devices together: divide it by their number."""
-    full_devices_get_none: bool = True
-    """Whether `dirichlet` leaves out devices that hold N/K images already."""
-    least_images: int = Field(default=1, ge=0)
-    """Images of a stage that every device has at least under `dirichlet`, which draws again until
-    it is so. 0, for fleets too large for that, lets devices stay without."""
-    class_share: Share = 0.6
-    """Share of the stage's classes that a device draws under `class-share`."""
-    image_share: Share = 1.0
-    """Share of the images of its classes that a device gets under `class-share`."""
-    seeds: tuple[Annotated[int, Field(ge=0)], ...] = ()
-    """A seed for each stage, with which NumPy's default generator deals its images, as another
-    program did; left out, the seed of the run decides."""
-
-
 class GroupSettings(Strict):
     """`[devices.groups]`: old, new and newly joined devices, drawn anew for every stage."""
 
@@ -197,7 +172,7 @@ class DeviceSettings(Strict):
 
     count: int = Field(default=5, ge=1, le=100_000)
     """K, the devices of the first stage; under `owner` at most so many."""
-    partition: PartitionSettings = PartitionSettings()
+    partition: partitions.PartitionSettings = partitions.PartitionSettings()
     """How a stage's training images are dealt."""
     groups: GroupSettings = GroupSettings()
     """Who gets new classes."""

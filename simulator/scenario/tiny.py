@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from fleetledger.simulator.datasets.loading import DataSettings
+from fleetledger.simulator.plan.partitions import PARTITIONS
 from fleetledger.simulator.scenario.backbone import BackboneSettings, Size
 from fleetledger.simulator.scenario.loading import scenario_content
 from fleetledger.simulator.scenario.method_check import check_method, settings_of
@@ -71,27 +72,6 @@ CUT: Mapping[str, int] = {
 """Settings of methods and the most that is left of each; smaller values stay as they are."""
 _MADE_BY_NONE = ("inversion_steps",)
 """Those whose None is a large number, not the value of another setting."""
-
-_PICTURES: Mapping[str, tuple[int, int, int]] = {
-    "cifar10": (32, 32, 3),
-    "cifar100": (32, 32, 3),
-    "npz": (32, 32, 3),
-    "fashion-mnist": (28, 28, 1),
-    "omniglot": (105, 105, 1),
-    "tiny-imagenet": (64, 64, 3),
-    "mini-imagenet": (84, 84, 3),
-    "imagenet": (375, 500, 3),
-    "imagenet-r": (375, 500, 3),
-    "image-folder": (224, 224, 3),
-}
-"""Height, width and channels of a set's pictures; usual ones where they differ."""
-_SCENES: Mapping[str, tuple[int, int]] = {
-    "voc": (375, 500),
-    "ade20k": (512, 683),
-    "camvid": (360, 480),
-    "segmentation-npz": (120, 160),
-}
-"""The same of pictures with masks, which have three channels."""
 
 
 @dataclass(frozen=True)
@@ -190,15 +170,15 @@ def _data(data: DataSettings, devices: DeviceSettings, absent: Absent) -> Conten
     stand_in = STAND_INS[data.known.kind]
     made: Content = {"set": stand_in, "root": None}
     if stand_in == "patterns":
-        made["patterns"] = _patterns(data.set, by_owner=devices.partition.rule == "owner")
+        made["patterns"] = _patterns(data, by_owner=PARTITIONS[devices.partition.rule].deal is None)
     if stand_in == "digit-scenes":
-        height, width = _SCENES[data.set]
+        height, width, _ = data.known.shape
         made["scenes"] = {"height": height, "width": width, "scales": (height // 24,)}
     return merge(cut, made)
 
 
-def _patterns(name: str, *, by_owner: bool) -> Content:
-    height, width, channels = _PICTURES[name]
+def _patterns(data: DataSettings, *, by_owner: bool) -> Content:
+    height, width, channels = data.known.shape
     return {
         "classes": CLASSES,
         "train": TRAIN,

@@ -12,12 +12,12 @@ from typing import Any
 
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
 from fleetledger.simulator.datasets.loading import DataSettings
+from fleetledger.simulator.plan.partitions import PartitionSettings
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.rollout import CandidateSettings, RolloutSettings
 from fleetledger.simulator.scenario.sections import (
     DeviceSettings,
     MethodSettings,
-    PartitionSettings,
     StageSettings,
 )
 

@@ -14,11 +14,11 @@ from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.datasets.loading import DataSettings
 from fleetledger.simulator.datasets.npz import save_npz
+from fleetledger.simulator.plan.partitions import PartitionSettings
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.sections import (
     DeviceSettings,
     MethodSettings,
-    PartitionSettings,
     RoundSettings,
     StageSettings,
 )

@@ -19,7 +19,7 @@ from fleetledger.coordinator.topics.models.entries import (
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened
 from fleetledger.coordinator.topics.stages.entries import StageClosed
 from fleetledger.learning.networks.plan import initial_arrays
-from fleetledger.learning.networks.registry import BODIES
+from fleetledger.learning.networks.registry import NETWORKS, KnownNetwork
 from fleetledger.learning.networks.vision_transformer import VisionTransformer
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.transport.memory import InMemoryBroker
@@ -38,7 +38,7 @@ SETTINGS: dict[str, object] = {"network": "tiny", "epochs": 6, "batch": 8, "rate
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BODIES, "tiny", lambda _shape: TINY)  # type: ignore[arg-type]
+    monkeypatch.setitem(NETWORKS, "tiny", KnownNetwork(lambda _shape: TINY))
 
 
 @pytest.fixture(scope="module", autouse=True)

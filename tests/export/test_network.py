@@ -21,13 +21,14 @@ from fleetledger.learning.networks.feature_adjustment import FeatureAdjustment, 
 from fleetledger.learning.networks.head import HeadKind
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.plan import initial_arrays
-from fleetledger.learning.networks.registry import BODIES, OF_FEATURES, build_network
+from fleetledger.learning.networks.registry import NETWORKS, build_network
 from fleetledger.learning.networks.vision_transformer import VisionTransformer
 from fleetledger.schemas.models import FEATURES, Preprocessing
 from fleetledger.schemas.values import ClassName
 
 NAMES = ("cat", "dog", "owl")
 TINY_VIT = VisionTransformer(16, 4, width=12, blocks=2, heads=3, hidden=20, adapter=5)
+OF_PICTURES = {name for name, known in NETWORKS.items() if not known.of_features}
 COLOUR = Preprocessing(
     mode="RGB",
     size=(16, 16),
@@ -66,7 +67,7 @@ def own_scores(
 
 
 @pytest.mark.parametrize("head", ["linear", "cosine", "hidden"])
-@pytest.mark.parametrize("name", [*sorted(set(BODIES) - {"vit_b_16", *OF_FEATURES}), "tiny vit"])
+@pytest.mark.parametrize("name", [*sorted(OF_PICTURES - {"vit_b_16"}), "tiny vit"])
 @pytest.mark.torch
 def test_the_pair_gives_the_scores_of_the_network(name: str, head: HeadKind) -> None:
     network = (

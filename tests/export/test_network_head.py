@@ -20,13 +20,14 @@ from fleetledger.export.runtime import LoadedModel
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.learning.networks.head import HeadKind
 from fleetledger.learning.networks.network import Network
-from fleetledger.learning.networks.registry import OF_FEATURES, build_network
+from fleetledger.learning.networks.registry import NETWORKS, build_network
 from fleetledger.learning.networks.residual_adapter import UP
 from fleetledger.schemas.models import FEATURES, PROBABILITIES, SCORES
 from fleetledger.schemas.values import ClassName
 from tests.export.networks import COLOUR, DIGITS, data, pooled_network
 from tests.export.test_network import own_scores
 
+OF_FEATURES = [name for name, known in NETWORKS.items() if known.of_features]
 WIDTH = 64
 NAMES = tuple(ClassName(name) for name in ("cat", "dog", "owl"))
 FACTS = ModelFacts(3, "rounds", NAMES, ledger_index=9, created_ns=5, logit_scale=1.0)

@@ -18,8 +18,7 @@ from fleetledger.methods.stsa.coordinator import COORDINATOR, frozen_map
 from fleetledger.methods.stsa.device import DEVICE
 from fleetledger.methods.stsa.messages import StsaAssignment
 from fleetledger.schemas.values import ClassName
-from fleetledger.simulator.plan.partitions import partition_by_dirichlet
-from fleetledger.simulator.scenario.sections import PartitionSettings
+from fleetledger.simulator.plan.partitions import PartitionSettings, partition_by_dirichlet
 
 Features = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

@@ -142,7 +142,7 @@ def main() -> None:
     """Let one fleet learn as the first argument says in JSON, and print what came of it."""
     asked = json.loads(sys.argv[1])
     methods.__path__.append(str(Path(__file__).resolve().parents[1] / "fleet_overhead"))
-    registry.METHODS = (*registry.METHODS, "echo")
+    registry.METHODS["echo"] = registry.Method(f"{methods.__name__}.echo")
     began = time.perf_counter()
     found = learned(asked["content"], asked["engine"], asked.get("seed"))
     print(json.dumps({**vars(found), "seconds": time.perf_counter() - began}))

@@ -15,12 +15,13 @@ from PIL import Image
 from typing_extensions import Self
 
 from fleetledger.device_agent.samples.images import scene_digest
-from fleetledger.device_agent.samples.sources.masks import BACKGROUND, IGNORED, check_values
+from fleetledger.device_agent.samples.sources import masks
 from fleetledger.learning.errors import ImageError
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.samples import pixel_digest
 from fleetledger.simulator.errors import DatasetError
 
+BACKGROUND, IGNORED = masks.BACKGROUND, masks.IGNORED
 MOST_CLASSES = 254
 """Mask values are bytes, and two of them are taken."""
 
@@ -79,11 +80,6 @@ def value_of(label: int) -> int:
     return label + 1
 
 
-def value_names(class_names: tuple[ClassName, ...]) -> dict[int, ClassName]:
-    """Return the class of every mask value but background and 255."""
-    return {value_of(label): name for label, name in enumerate(class_names)}
-
-
 def check_class_names(class_names: tuple[ClassName, ...]) -> None:
     """Raise `DatasetError` unless there are 1 to 254 different names."""
     if not 1 <= len(class_names) <= MOST_CLASSES or len(set(class_names)) != len(class_names):
@@ -96,7 +92,9 @@ def check_class_names(class_names: tuple[ClassName, ...]) -> None:
 def check_mask(mask: NDArray[np.uint8], classes: int, place: str) -> None:
     """Raise `DatasetError` naming `place` and value where a value is no class."""
     try:
-        check_values(mask, range(1, classes + 1), f"classes are 1 to {classes}; mend the mask")
+        masks.check_values(
+            mask, range(1, classes + 1), f"classes are 1 to {classes}; mend the mask"
+        )
     except ImageError as error:
         raise DatasetError(f"{place}: {error}") from error
 
@@ -112,17 +110,3 @@ def digest_of(scene: LabelledScene) -> Digest:
     size, planes = scene.picture.size, np.asarray(scene.picture).transpose(2, 0, 1)
     picture = pixel_digest("RGB", size, planes.tobytes())
     return scene_digest(picture, pixel_digest("L", size, scene.mask.tobytes()))
-
-
-__all__ = [
-    "BACKGROUND",
-    "IGNORED",
-    "LabelledScene",
-    "SceneSet",
-    "check_class_names",
-    "check_mask",
-    "count_pixels",
-    "digest_of",
-    "value_names",
-    "value_of",
-]

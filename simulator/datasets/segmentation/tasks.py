@@ -155,6 +155,4 @@ def shown_by(samples: SampleSet, index: int) -> Labels:
 
 def shown_labels(samples: SampleSet, indices: Indices) -> set[int]:
     """Return every label that some samples show, whether a sample has one or several."""
-    if isinstance(samples, TaskScenes):
-        return {label for index in indices.tolist() for label in samples.shown(index)}
-    return set(samples.labels[indices].tolist())
+    return {label for index in indices.tolist() for label in shown_by(samples, index)}

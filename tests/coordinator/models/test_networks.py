@@ -19,7 +19,7 @@ from fleetledger.export.golden import read_golden
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.plan import initial_arrays
-from fleetledger.learning.networks.registry import BODIES, build_network
+from fleetledger.learning.networks.registry import NETWORKS, KnownNetwork, build_network
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.registry import descriptor
 from fleetledger.methods.rounds.assignment import RoundsAssignment
@@ -127,7 +127,7 @@ def test_pooling_without_a_backbone_makes_no_sense(tmp_path: Path) -> None:
 def test_a_network_of_adapters_begins_with_the_file_of_what_nobody_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(BODIES, "tiny", lambda _shape: TINY_VIT)  # type: ignore[arg-type]
+    monkeypatch.setitem(NETWORKS, "tiny", KnownNetwork(lambda _shape: TINY_VIT))
     home(tmp_path, network="tiny")
     (tmp_path / "colour.json").write_text(SQUARE.model_dump_json(), encoding="utf-8")
     arrays = initial_arrays(TINY_VIT.base_plan(), 5)

@@ -11,7 +11,6 @@ from fleetledger.device_agent.models.training import engine_settings
 from fleetledger.device_agent.settings import AgentTrainingSettings
 from fleetledger.learning.errors import TrainingError
 from fleetledger.learning.training import loop, stepping
-from fleetledger.methods import registry
 from tests.device_agent.models.test_training_with_lga import School
 
 pytestmark = pytest.mark.torch
@@ -19,7 +18,6 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture
 def school(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> School:
-    monkeypatch.setattr(registry, "METHODS", (*registry.METHODS, "lga"))
     return School(tmp_path)
 
 

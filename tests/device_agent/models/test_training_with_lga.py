@@ -7,7 +7,6 @@ import pytest
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import TrainingJob
 from fleetledger.device_agent.core.requests import Train
-from fleetledger.methods import registry
 from fleetledger.methods.lga.coordinator import COORDINATOR
 from fleetledger.methods.lga.gradient_sets import decode_gradients
 from fleetledger.methods.lga.recovery import recover_label
@@ -50,7 +49,6 @@ class School(Workshop):
 
 @pytest.fixture
 def school(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> School:
-    monkeypatch.setattr(registry, "METHODS", (*registry.METHODS, "lga"))
     return School(tmp_path)
 
 

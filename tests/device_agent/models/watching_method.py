@@ -103,7 +103,8 @@ def install(monkeypatch: pytest.MonkeyPatch, gradients: bytes | None = None) -> 
     module.DEVICE = device  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, f"fleetledger.methods.{NAME}", package)
     monkeypatch.setitem(sys.modules, f"fleetledger.methods.{NAME}.device", module)
-    monkeypatch.setattr(registry, "METHODS", (*registry.METHODS, NAME))
+    known = registry.Method(f"fleetledger.methods.{NAME}")
+    monkeypatch.setitem(registry.METHODS, NAME, known)
     registry._imported.cache_clear()  # of an earlier test's
     return device
 

@@ -13,11 +13,12 @@ from fleetledger.learning.networks.fixed_features import FixedProjection, projec
 from fleetledger.learning.networks.head import HIDDEN_WIDTH, ROWS
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.plan import is_buffer
-from fleetledger.learning.networks.registry import OF_FEATURES, build_network
+from fleetledger.learning.networks.registry import NETWORKS, build_network
 from fleetledger.learning.networks.torch_layers import Mode, forward
 from fleetledger.learning.training.chance import Chance, StepChance, signed
 from tests.learning.networks.adapter_modules import AdapterAndHead
 
+OF_FEATURES = [name for name, known in NETWORKS.items() if known.of_features]
 pytestmark = pytest.mark.torch
 
 CLASSES = [f"class {i}" for i in range(5)]

@@ -10,7 +10,7 @@ from fleetledger.learning.networks.head import grow_head, initial_head
 from fleetledger.learning.networks.mlp import Mlp
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.plan import TensorPlan, is_buffer, linear_plan, uniform
-from fleetledger.learning.networks.registry import BODIES, OF_FEATURES, build_network
+from fleetledger.learning.networks.registry import NETWORKS, build_network
 from fleetledger.learning.networks.seeding import stream_key
 from fleetledger.learning.numerics.counter_generator import random_words
 
@@ -99,9 +99,9 @@ def test_growing_needs_a_head_and_distinct_names():
         grow_head(NETWORK.initial(1, []), ["cat", "cat"], 1)
 
 
-@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_every_network_names_its_tensors_once_and_tells_their_shapes(name):
-    network = build_network(name, (40,) if name in OF_FEATURES else (3, 32, 32))
+    network = build_network(name, (40,) if NETWORKS[name].of_features else (3, 32, 32))
     plans = network.body.plan()
     assert len({plan.name for plan in plans}) == len(plans)
     arrays = network.initial(0, ["a", "b"])
@@ -119,7 +119,7 @@ def test_the_widths_of_features_are_those_of_the_papers():
 @pytest.mark.parametrize(
     ("name", "shape"),
     [("convnet", (64,)), ("vit_b_16", (1, 32, 32)), ("vit_b_16", (3, 30, 30))]
-    + [(name, (3, 32, 32)) for name in OF_FEATURES],
+    + [(name, (3, 32, 32)) for name, known in NETWORKS.items() if known.of_features],
 )
 def test_inputs_that_a_network_cannot_take_are_refused(name, shape):
     with pytest.raises(NetworkError, match="inputs: "):

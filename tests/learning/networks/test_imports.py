@@ -7,11 +7,11 @@ from pathlib import Path
 PROGRAM = """
 import sys
 sys.modules["torch"] = None
-from fleetledger.learning.networks.registry import BODIES, OF_FEATURES, build_network
+from fleetledger.learning.networks.registry import NETWORKS, build_network
 from fleetledger.learning.networks.head import grow_head
-for name in BODIES:
+for name, known in NETWORKS.items():
     if name != "vit_b_16":
-        network = build_network(name, (9,) if name in OF_FEATURES else (3, 8, 8), "hidden")
+        network = build_network(name, (9,) if known.of_features else (3, 8, 8), "hidden")
         network.check(grow_head(network.initial(0, ["a"]), ["b"], 0), 2)
 """
 

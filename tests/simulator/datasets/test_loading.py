@@ -1,13 +1,13 @@
 """From a scenario's settings to a data set: limits, roots, and what is refused."""
 
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from fleetledger.simulator.datasets.digits import split_digits
-from fleetledger.simulator.datasets.loading import DATA_SETS, DataSetName, DataSettings, load_split
+from fleetledger.simulator.datasets.loading import DATA_SETS, DataSet, DataSettings, load_split
 from fleetledger.simulator.datasets.npz import load_npz, save_npz
 from fleetledger.simulator.errors import DatasetError
 from tests.simulator.datasets.drawing import draw_all
@@ -15,8 +15,14 @@ from tests.simulator.datasets.drawing import draw_all
 NEEDS_ROOT = [name for name, each in DATA_SETS.items() if each.on_disk]
 
 
-def test_a_scenario_may_name_every_data_set_and_no_other():
-    assert get_args(DataSetName) == tuple(DATA_SETS)
+def test_a_scenario_may_name_every_data_set_of_the_table_and_no_other(monkeypatch):
+    with pytest.raises(ValidationError, match="'mine' is unknown; give one of 'digits', 'npz'"):
+        DataSettings(set="mine")
+    read = DataSet(lambda _data, seed: split_digits(seed, 0.5), on_disk=False)
+    monkeypatch.setitem(DATA_SETS, "mine", read)
+    assert load_split(DataSettings(set="mine"), 3).train.fingerprint == (
+        split_digits(3, 0.5).train.fingerprint
+    )
 
 
 def test_digits_are_split_by_the_share_and_the_seed():

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from fleetledger.simulator.errors import PlanError
-from fleetledger.simulator.plan.stages import order_classes
+from fleetledger.simulator.plan.orders import ORDERS
 
 
 def test_as_is_keeps_the_data_sets_order():
-    assert order_classes("as-is", 5, seed=3).tolist() == [0, 1, 2, 3, 4]
+    assert ORDERS["as-is"].draw(5, 3).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_a_seeded_order_is_a_permutation_that_the_seed_decides():
-    first, again, other = (order_classes("seeded", 50, seed) for seed in (1, 1, 2))
+    first, again, other = (ORDERS["seeded"].draw(50, seed) for seed in (1, 1, 2))
     assert sorted(first.tolist()) == list(range(50))
     assert first.tolist() == again.tolist() != other.tolist()
 
@@ -25,16 +25,16 @@ def test_icarls_order_is_that_of_its_program():
         27 22 36 3 16 21 60 19 70 90 89 43 5 42 65 76 40 30 23 85 2 95 56 48 71 64 98 13 99 7 34 55
         54 26 35 39
     """
-    assert order_classes("icarl", 100, seed=7).tolist() == [int(c) for c in expected.split()]
+    assert ORDERS["icarl"].draw(100, 7).tolist() == [int(c) for c in expected.split()]
 
 
 def test_icarls_order_does_not_touch_numpys_global_random_numbers():
     np.random.seed(5)
     expected = np.random.RandomState(5).random_sample()
-    order_classes("icarl", 100, seed=0)
+    ORDERS["icarl"].draw(100, 0)
     assert np.random.random_sample() == expected
 
 
 def test_icarls_order_is_refused_for_another_number_of_classes():
     with pytest.raises(PlanError, match="this data set has 10"):
-        order_classes("icarl", 10, seed=0)
+        ORDERS["icarl"].draw(10, 0)

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetledger.simulator.errors import PlanError
-from fleetledger.simulator.plan.stages import describe_unequal, divide_classes, order_classes
+from fleetledger.simulator.plan.orders import ORDERS
+from fleetledger.simulator.plan.stages import describe_unequal, divide_classes
 from fleetledger.simulator.scenario.sections import StageSettings
 from tests.simulator.plan.making import names
 
@@ -50,12 +51,12 @@ def test_stages_have_the_sizes_of_the_papers(settings, sizes):
 
 def test_stages_follow_the_order():
     stages = divide(12, seed=4, count=3)
-    assert [label for stage in stages for label in stage] == order_classes("seeded", 12, 4).tolist()
+    assert [label for stage in stages for label in stage] == ORDERS["seeded"].draw(12, 4).tolist()
     assert divide(6, order="as-is", count=3) == ((0, 1), (2, 3), (4, 5))
 
 
 def test_fewer_classes_are_the_first_of_the_order():
-    order = order_classes("seeded", 12, 4).tolist()
+    order = ORDERS["seeded"].draw(12, 4).tolist()
     assert divide(12, seed=4, count=2, classes=4) == (tuple(order[:2]), tuple(order[2:4]))
 
 

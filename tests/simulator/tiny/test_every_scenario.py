@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from fleetledger.learning.networks.network import Shape
-from fleetledger.learning.networks.registry import BODIES
+from fleetledger.learning.networks.registry import NETWORKS, KnownNetwork
 from fleetledger.learning.networks.vision_transformer import VisionTransformer
 from fleetledger.simulator.run.absent_files import absent_here
 from fleetledger.simulator.run.folder import RunFolder
@@ -77,7 +77,7 @@ def test_it_starts_and_trains_one_tiny_step(
     if large and name not in OWN_NETWORK:
         whole = load_scenario(name, ["method.settings.network=small_dense"])
     if name not in OWN_TRANSFORMER:
-        monkeypatch.setitem(BODIES, "vit_b_16", small_transformer)
+        monkeypatch.setitem(NETWORKS, "vit_b_16", KnownNetwork(small_transformer))
     step = tiny(whole)
     results = run_scenario(step, tmp_path / "run", Console(file=io.StringIO()))
     assert len(results.first.stages) == step.stages.total

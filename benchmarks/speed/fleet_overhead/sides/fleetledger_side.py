@@ -195,7 +195,7 @@ def main() -> None:
     workers = int(sys.argv[5]) if len(sys.argv) > 5 else 0
     profile = Path(sys.argv[6]) if len(sys.argv) > 6 else None
     methods.__path__.append(str(Path(__file__).resolve().parents[1]))
-    registry.METHODS = (*registry.METHODS, "echo")
+    registry.METHODS["echo"] = registry.Method(f"{methods.__name__}.echo")
     with tempfile.TemporaryDirectory(prefix="fleet-overhead-") as folder, profiled(profile):
         run(scenario_of(agents, floats, rounds, kind, workers), Path(folder))
 

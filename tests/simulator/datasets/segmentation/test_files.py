@@ -102,7 +102,7 @@ def test_a_mask_of_another_size_names_the_file(files: SegmentedFiles):
 
 def test_files_that_are_torn_or_gone_are_named(files: SegmentedFiles):
     (files.root / "y/1.png").write_bytes(b"nothing")
-    with pytest.raises(DatasetError, match=r"y/1.png: image: 7 bytes are no picture"):
+    with pytest.raises(DatasetError, match=r"y/1.png: mask: 7 bytes are no picture"):
         files.mask(1)
     (files.root / "y/1.png").unlink()
     with pytest.raises(DatasetError, match=r"y/1.png: cannot be read: No such file"):

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetledger.simulator.plan.partitions import partition_by_class_share
-from fleetledger.simulator.scenario.sections import PartitionSettings
+from fleetledger.simulator.plan.partitions import PartitionSettings, partition_by_class_share
 from tests.simulator.plan.partitions.making import (
     assert_ascending,
     counts,

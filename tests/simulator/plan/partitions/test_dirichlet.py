@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleetledger.simulator.errors import PartitionError
-from fleetledger.simulator.plan.partitions import _cuts, partition_by_dirichlet
-from fleetledger.simulator.scenario.sections import PartitionSettings
+from fleetledger.simulator.plan.partitions import PartitionSettings, _cuts, partition_by_dirichlet
 from tests.simulator.plan.partitions.making import (
     assert_every_sample_once,
     counts,

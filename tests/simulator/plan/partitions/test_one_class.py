@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetledger.simulator.errors import PartitionError
-from fleetledger.simulator.plan.partitions import partition_by_one_class
-from fleetledger.simulator.scenario.sections import PartitionSettings
+from fleetledger.simulator.plan.partitions import PartitionSettings, partition_by_one_class
 from tests.simulator.plan.partitions.making import (
     assert_every_sample_once,
     counts,

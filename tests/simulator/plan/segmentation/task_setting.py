@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fleetledger.simulator.plan.partitions import PartitionSettings
 from fleetledger.simulator.scenario.sections import (
     DeviceSettings,
     GroupSettings,
-    PartitionSettings,
     StageSettings,
 )
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fleetledger.simulator.datasets.labels import samples_of
-from fleetledger.simulator.plan.partitions import partition_by_class_share
-from fleetledger.simulator.scenario.sections import PartitionSettings
+from fleetledger.simulator.plan.partitions import PartitionSettings, partition_by_class_share
 
 PRESENCE = (np.random.default_rng(0).random((500, 12)) < 0.15).astype(np.int64)
 

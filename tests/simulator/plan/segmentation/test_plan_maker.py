@@ -11,7 +11,8 @@ from fleetledger.simulator.datasets.segmentation.digit_scenes import (
 from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
 from fleetledger.simulator.errors import PartitionError, PlanError
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
-from fleetledger.simulator.scenario.sections import DeviceSettings, PartitionSettings
+from fleetledger.simulator.plan.partitions import PartitionSettings
+from fleetledger.simulator.scenario.sections import DeviceSettings
 from tests.simulator.datasets.segmentation.making import random_scenes
 from tests.simulator.plan.making import digest, plan_scenes, same
 from tests.simulator.plan.segmentation.task_setting import TaskSetting

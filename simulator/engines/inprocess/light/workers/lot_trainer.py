@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 import torch
@@ -30,14 +30,17 @@ class LotTrainer:
     """
 
     def __init__(
-        self, place: CohortResources, methods: tuple[str, ...], folders: tuple[str, ...]
+        self,
+        place: CohortResources,
+        methods: Mapping[str, registry.Method],
+        folders: tuple[str, ...],
     ) -> None:
         """Know `methods`, which lie in `folders`, as the engine's process does."""
         torch.set_num_threads(1)
         quick_allocation()
         self._limited = ExitStack()
         self._limited.enter_context(numpy_on_one_thread())
-        registry.METHODS = methods
+        registry.METHODS |= methods
         method_folders[:] = folders
         self._place = place
         self._task: RoundTask | None = None
@@ -88,6 +91,6 @@ class LotTrainer:
         return Member(device, samples, memory)
 
 
-def known_methods() -> tuple[tuple[str, ...], tuple[str, ...]]:
+def known_methods() -> tuple[Mapping[str, registry.Method], tuple[str, ...]]:
     """Return the methods that this process knows, and the folders where they lie."""
     return registry.METHODS, tuple(method_folders)
