@@ -70,7 +70,7 @@ def test_who_asks_for_none_gets_the_data_set_as_it_is() -> None:
         ({"data": {"set": "digits", "test_hue": 0.1}}, r"data\.test_hue: 0\.1 with the data set"),
         (
             {"devices": {"hue": 0.1, "partition": {"rule": "class-share"}}},
-            r"devices\.hue: 0\.1 with the rule 'class-share'",
+            r"hue: 0\.1 with the rule 'class-share'",
         ),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from fleetledger.simulator.scenario.loading import load_scenario
 
-PAGE = Path(__file__).parents[3] / "benchmarks" / "lga_tables" / "README.md"
+PAGE = Path(__file__).parents[3] / "benchmarks" / "papers" / "lga_tables" / "README.md"
 FULL = "fleetledger simulate run cifar100-lga-"
 
 
