@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from fleetledger.methods.presets import filled_in
+from fleetledger.methods.settings import filled_in
 from fleetledger.methods.training.assignment import AveragedSettings
 from fleetledger.methods.training.update_forms import Upload
 from fleetledger.runtime.strict import Strict

@@ -19,7 +19,7 @@ from typing_extensions import Self
 from fleetledger.learning.numerics.influence import Moments
 from fleetledger.learning.numerics.score_novelty import ScoreNovelty
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.operator_settings import refuse_unknown
+from fleetledger.methods.settings import refuse_unknown
 from fleetledger.methods.statistics.assignment import FeatureAssignment
 from fleetledger.methods.statistics.part import NO_CONTEXT, PartContext
 from fleetledger.methods.statistics.part_settings import PartSettings

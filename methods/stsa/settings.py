@@ -13,7 +13,7 @@ from typing_extensions import Self
 from fleetledger.learning.numerics.estimated_gram import EstimatorRule, SingleHolder
 from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST, largest_feature
 from fleetledger.learning.numerics.ridge_choice import RIDGES, choose_ridge
-from fleetledger.methods.presets import Presets, filled_in
+from fleetledger.methods.settings import Presets, filled_in
 from fleetledger.methods.statistics.part_settings import PartSettings
 from fleetledger.runtime.count_words import count_of
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.operator_settings import refuse_unknown
+from fleetledger.methods.settings import refuse_unknown
 from fleetledger.methods.training.assignment import AveragedSettings, TrainingAssignment
 from fleetledger.methods.training.exchange import (
     ClientUpdate,

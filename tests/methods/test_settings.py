@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetledger.methods.presets import filled_in
+from fleetledger.methods.settings import filled_in
 
 PRESETS = {"slow": {"rate": 1, "epochs": 9}, "fast": {"rate": 5}}
 
