@@ -19,13 +19,14 @@ from typing import Any
 
 import torch
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.gpu.budget import Budget, Clock, OutOfTimeError
 from benchmarks.gpu.checkpoint import Checkpoint, CheckpointError
 from benchmarks.gpu.entries import Entry, Place, entries
 from benchmarks.gpu.machine import describe, refusal
 from benchmarks.gpu.table import table
 
-RESULTS = Path(__file__).resolve().parents[1] / "results" / "gpu.json"
+RESULTS = RESULTS_FOLDER / "gpu.json"
 
 
 def measure(

@@ -33,6 +33,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.scenario_features import ScenarioFeatures
 from fleetledger.learning.numerics.calibration import best_scale, summed_losses
@@ -40,7 +41,7 @@ from fleetledger.learning.numerics.ridge import solve_ridge
 from fleetledger.methods.statistics.linear_head import whitened_weights
 from fleetledger.methods.stsa.settings import StsaSettings
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "adapter_on_top.json"
+RESULTS = RESULTS_FOLDER / "adapter_on_top.json"
 RATES = (1e-4, 3e-4, 1e-3)
 SEEDS = (1, 2, 3)
 ROUNDS, BATCH, RANK, MOMENTUM = 10, 64, 64, 0.9

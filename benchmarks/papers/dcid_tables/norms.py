@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.arguments import names_among
 from benchmarks.machine import describe_machine
 from benchmarks.papers.dcid_tables.norm_cases import (
@@ -40,7 +41,7 @@ from benchmarks.run_folders import processor_seconds, run_case
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.seed_metrics import StageMetrics
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "dcid_norms.json"
+RESULTS = RESULTS_FOLDER / "dcid_norms.json"
 
 Runs = dict[str, dict[str, Any]]
 

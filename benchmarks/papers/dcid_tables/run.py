@@ -23,6 +23,7 @@ from typing import Any, cast
 
 import torch
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.arguments import names_among
 from benchmarks.machine import describe_machine
 from benchmarks.papers.dcid_tables.cases import CASES, SCENARIOS, SKEWED, Data
@@ -32,7 +33,7 @@ from benchmarks.run_folders import run_case
 from fleetledger.simulator.metrics.results import FILE_NAME
 from fleetledger.simulator.report.comparison import compare_runs
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "dcid_tables.json"
+RESULTS = RESULTS_FOLDER / "dcid_tables.json"
 PICTURE = RESULTS.with_name("dcid_skew.png")
 
 

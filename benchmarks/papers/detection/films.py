@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.papers.detection.run import solved_head
 from benchmarks.papers.detection.sequences import wilson
 from benchmarks.papers.detection.streams import (
@@ -46,7 +47,7 @@ from fleetledger.learning.numerics.integer_features import quantise_features
 from fleetledger.learning.numerics.shots import projected
 from fleetledger.methods.stsa.settings import StsaSettings
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "detection_films.json"
+RESULTS = RESULTS_FOLDER / "detection_films.json"
 KNOWN = (10, 50, 90)
 QUIET_IMAGES = (1_000, 10_000)
 TOGETHER = 5

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.papers.detection.sequences import wilson
 from fleetledger.learning.numerics.conformal import first_number
 from fleetledger.learning.numerics.sequential_detection import (
@@ -27,7 +28,7 @@ from fleetledger.learning.numerics.sequential_detection import (
     with_reference,
 )
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "detection_quorum.json"
+RESULTS = RESULTS_FOLDER / "detection_quorum.json"
 QUIET_IMAGES = 1000
 IMAGES = 20_000
 FLEETS = ((20, 10), (10, 5), (4, 2))

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks import RESULTS_FOLDER
 from fleetledger.learning.numerics.blas import platform_fingerprint
 from fleetledger.learning.numerics.calibration import best_scale, summed_losses
 from fleetledger.learning.numerics.detection import (
@@ -42,7 +43,7 @@ from fleetledger.methods.statistics.linear_head import whitened_weights
 from fleetledger.methods.stsa.coordinator import COORDINATOR, frozen_map
 from fleetledger.methods.stsa.settings import StsaSettings
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "detection.json"
+RESULTS = RESULTS_FOLDER / "detection.json"
 DEFAULT_SCALE = 10.0
 Floats = npt.NDArray[np.float64]
 

@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.papers.detection.run import Floats, StageHead
 from benchmarks.papers.detection.scene_cases import Case, Plan, cases_of
 from benchmarks.papers.detection.sequences import (
@@ -44,7 +45,7 @@ from fleetledger.learning.numerics.blas import platform_fingerprint
 from fleetledger.learning.numerics.conformal import counts_of, is_stranger
 from fleetledger.learning.numerics.detection import DetectionRules
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "detection_scenes.json"
+RESULTS = RESULTS_FOLDER / "detection_scenes.json"
 QUIET_IMAGES = (30, 100, 300, 1000)
 RISE = 0.6
 """tau of FBL's paper and program."""

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.papers.detection.plot import draw
 from benchmarks.papers.detection.run import (
     Floats,
@@ -55,7 +56,7 @@ from fleetledger.learning.numerics.sequential_detection import (
 )
 from fleetledger.methods.stsa.settings import StsaSettings
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "detection_delays.json"
+RESULTS = RESULTS_FOLDER / "detection_delays.json"
 SEEDS = (1, 2, 3)
 SHARES = (0.5, 1.0)
 QUIET_IMAGES = (1000, 3000, 10_000)

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.arguments import names_among
 from benchmarks.machine import describe_machine
 from benchmarks.papers.fbl_tables.forms import FOOTINGS, FORMS, Case, Files, changes
@@ -27,7 +28,7 @@ from benchmarks.papers.fbl_tables.forms_table import best_rate, forms_table
 from benchmarks.papers.fbl_tables.measuring import measured
 from benchmarks.run_folders import run_case
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "fbl_forms.json"
+RESULTS = RESULTS_FOLDER / "fbl_forms.json"
 
 
 def main() -> None:

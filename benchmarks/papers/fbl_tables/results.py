@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.papers.fbl_tables.cases import CASES
 from benchmarks.papers.fbl_tables.pictures import draw_curves, draw_scenes
@@ -16,7 +17,7 @@ from benchmarks.papers.fbl_tables.tables import table
 from fleetledger.simulator.metrics.results import FILE_NAME
 from fleetledger.simulator.scenario.loading import load_scenario
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+RESULTS = RESULTS_FOLDER
 _MADE_HERE = "digits"
 """The case whose pictures are nobody else's."""
 

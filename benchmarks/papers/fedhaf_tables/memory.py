@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 from rich.console import Console
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.papers.fedhaf_tables.cases import SCENARIO, Material
 from fleetledger.simulator.engines.mqtt.engine import MqttEngine
@@ -26,7 +27,7 @@ from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.run.progress import Screen
 from fleetledger.simulator.scenario.loading import load_scenario
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "fedhaf_agent_memory.json"
+RESULTS = RESULTS_FOLDER / "fedhaf_agent_memory.json"
 CASES = {"stsa": ["method.settings.map_width=1250"], "fedhaf": []}
 SMALL = [
     "seeds=[1]",

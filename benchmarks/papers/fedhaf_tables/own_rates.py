@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.arguments import names_among
 from benchmarks.papers.fedhaf_tables.cases import CASES, SCENARIO, Material
 from benchmarks.papers.fedhaf_tables.measuring import measured
@@ -34,7 +35,7 @@ from benchmarks.run_folders import run_case
 from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.datasets.npz import load_npz, save_npz
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "fedhaf_own_rates.json"
+RESULTS = RESULTS_FOLDER / "fedhaf_own_rates.json"
 RATES = (0.01, 0.02, 0.05)
 SEEDS = (1, 2, 3)
 _TUNING_SEED, _TUNING_TASKS, _TASKS, _PER_TASK, _ROUNDS = 4, 2, 5, 10, 10

@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.arguments import names_among
 from benchmarks.machine import describe_machine
 from benchmarks.papers.fedhaf_tables.cases import BETAS, CASES, SCENARIO, Case, Material
@@ -30,7 +31,7 @@ from benchmarks.papers.fedhaf_tables.tables import tables
 from benchmarks.run_folders import run_case
 from fleetledger.learning.numerics.blas import platform_fingerprint
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "fedhaf_tables.json"
+RESULTS = RESULTS_FOLDER / "fedhaf_tables.json"
 TASKS = 10
 SEARCHED_SEED = 0
 """What is tried on it stands in a table of its own."""

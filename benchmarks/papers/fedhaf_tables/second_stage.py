@@ -23,13 +23,14 @@ from typing import Any
 
 import torch
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.arguments import names_among
 from benchmarks.machine import describe_machine
 from benchmarks.papers.fedhaf_tables.measuring import measured
 from benchmarks.run_folders import run_case
 from fleetledger.simulator.metrics.over_seeds import paired_difference, summary
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "fedhaf_second_stage.json"
+RESULTS = RESULTS_FOLDER / "fedhaf_second_stage.json"
 SCENARIO = "digits-fedhaf"
 _FIELDS = ("rounds.per_stage=4", "evaluation.every_rounds=4")
 Run = Mapping[str, Any]

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.papers.packs.to_npz import decode
 from fleetledger.export.backbone import import_backbone
@@ -41,7 +42,7 @@ from fleetledger.schemas.models import FEATURES, AnyPreprocessing
 from fleetledger.schemas.values import ClassName
 from fleetledger.schemas.variants import VariantName
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "frozen_variants.json"
+RESULTS = RESULTS_FOLDER / "frozen_variants.json"
 Floats = npt.NDArray[np.float32]
 Images = npt.NDArray[np.uint8]
 CALIBRATED, HELD_OUT = 200, 1000

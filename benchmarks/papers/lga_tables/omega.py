@@ -31,13 +31,14 @@ import numpy as np
 import torch
 from rich.console import Console
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from fleetledger.methods.lga import proxy
 from fleetledger.methods.lga.scoring import AugmentationSettings, Floats, augmented, bounded_noise
 from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.loading import load_scenario
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "lga_omega.json"
+RESULTS = RESULTS_FOLDER / "lga_omega.json"
 _DRAWS = 20
 """Of each class and model."""
 

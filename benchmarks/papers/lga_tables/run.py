@@ -24,6 +24,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.papers.lga_tables.ledger import bodies_of, choices
 from benchmarks.papers.lga_tables.tables import Case, case_of, choice_table, seeds_table, table
@@ -32,7 +33,7 @@ from fleetledger.simulator.run.folder import RunFolder
 from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.loading import load_scenario
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+RESULTS = RESULTS_FOLDER
 PRINTED_PERCENT = 0.364
 """Gradients beside models, as printed in the paper for CIFAR-100 and ResNet-18."""
 _WITHOUT_MEMORY = "fedavg"

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.arguments import names_among
 from benchmarks.machine import describe_machine
 from benchmarks.papers.one_table.cases import METHODS, SCENARIO, SEEDS, Method
@@ -35,7 +36,7 @@ from benchmarks.papers.one_table.tables import tables
 from benchmarks.run_folders import run_case
 from fleetledger.simulator.scenario.loading import DATA_VARIABLE
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "one_table.json"
+RESULTS = RESULTS_FOLDER / "one_table.json"
 
 
 @dataclass(frozen=True)

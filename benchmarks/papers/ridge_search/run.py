@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.papers.ridge_search.search import search_ridge
 from benchmarks.papers.stsa_forms.fleet import Data, features
 from benchmarks.papers.stsa_forms.run import digits, read
@@ -28,7 +29,7 @@ from fleetledger.learning.numerics.ridge import solve_ridge
 from fleetledger.learning.numerics.ridge_choice import RIDGES
 from fleetledger.methods.stsa.coordinator import COORDINATOR
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "ridge_search.json"
+RESULTS = RESULTS_FOLDER / "ridge_search.json"
 POWERS = range(-8, 9)
 SIZES = (2000, 5000)
 """Samples that are learned from, beside all of them."""

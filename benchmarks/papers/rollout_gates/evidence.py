@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.papers.rollout_gates.devices import name_of
 from benchmarks.papers.rollout_gates.fleets import Floats, Reports, Setting, draw_reports, ends_of
@@ -46,7 +47,7 @@ from fleetledger.coordinator.topics.rollouts.scope import Scope, exact
 from fleetledger.schemas.rollouts import ModelComparison, Pairs
 from fleetledger.schemas.values import ClassName, Digest
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "rollout_evidence.json"
+RESULTS = RESULTS_FOLDER / "rollout_evidence.json"
 ROLLOUTS = 300
 LIMITS = GatePlan()
 _CHECKED = 2

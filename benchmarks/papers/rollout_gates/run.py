@@ -20,13 +20,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.papers.rollout_gates.devices import CLASSES, DEVICES, IMAGES, Case, draw
 from benchmarks.papers.rollout_gates.naive import naive
 from benchmarks.papers.rollout_gates.rollout import Ending, Fleet
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "rollout_gates.json"
+RESULTS = RESULTS_FOLDER / "rollout_gates.json"
 SEEDS = 200
 PLAN = RolloutPlan(groups=(1, 0.05, 0.25, 1.0))
 SIZES = (1, 50, 250, 1000)

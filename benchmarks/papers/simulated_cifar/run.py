@@ -41,13 +41,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.papers.simulated_cifar.cases import BEST, CASES, Material
 from benchmarks.papers.simulated_cifar.measuring import measure
 from benchmarks.papers.simulated_cifar.tables import tables
 from fleetledger.learning.numerics.blas import platform_fingerprint
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "simulated_cifar.json"
+RESULTS = RESULTS_FOLDER / "simulated_cifar.json"
 
 
 def store(path: Path, name: str, seed: int, measured: dict[str, Any]) -> None:

@@ -23,13 +23,14 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from fleetledger.learning.numerics.blas import platform_fingerprint
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.loading import load_scenario
 
-FOLDER = Path(__file__).resolve().parents[2] / "results" / "statistics_baselines"
+FOLDER = RESULTS_FOLDER / "statistics_baselines"
 ACCURACIES = ("average_incremental_accuracy", "final_accuracy", "forgetting")
 
 

@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.papers.stsa_forms.fleet import Data, Fleet, run
 from fleetledger.learning.numerics.blas import one_blas_thread, platform_fingerprint
 from fleetledger.simulator.datasets.digits import split_digits
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "stsa_forms.json"
+RESULTS = RESULTS_FOLDER / "stsa_forms.json"
 ESTIMATED = {"form": "estimated"}
 RELEASED = {"split": "shuffled", "group_minimum": 1, "count_all_clients": True}
 CASES: dict[str, dict[str, Any]] = {

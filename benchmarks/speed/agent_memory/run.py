@@ -18,13 +18,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.speed.agent_memory.fleet import Case, fleet, until
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.device_agent.program.status import read_status
 
 PACKAGES = ("numpy", "onnxruntime", "paho-mqtt", "pydantic")
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "agent_memory.json"
+RESULTS = RESULTS_FOLDER / "agent_memory.json"
 LIMIT_MB = 110.0
 """The promise: resident, in millions of bytes, without torch."""
 LATER_SECONDS = 15.0

@@ -30,6 +30,7 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.speed.contribution_rate.fleet import PATIENCE_SECONDS, Fleet, Task
 from benchmarks.speed.contribution_rate.floor import Seat, bare_subscriber
@@ -53,7 +54,7 @@ from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.transport.brokers import MosquittoBroker
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "contribution_rate.json"
+RESULTS = RESULTS_FOLDER / "contribution_rate.json"
 TOPICS = FleetTopics(FLEET)
 BARE_TOPICS = FleetTopics(FleetId("bare"))
 """Of the same length, and heard by no coordinator."""

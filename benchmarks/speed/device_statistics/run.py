@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.travelling import travelling_bytes
 from fleetledger.learning.numerics.blas import one_blas_thread, platform_fingerprint
@@ -32,7 +33,7 @@ from fleetledger.methods.stsa.coordinator import COORDINATOR, frozen_map
 from fleetledger.methods.stsa.device import DEVICE
 from fleetledger.methods.stsa.messages import StsaAssignment
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "device_statistics.json"
+RESULTS = RESULTS_FOLDER / "device_statistics.json"
 FEATURE_WIDTH = 1280
 CLASSES = 10
 SIDES = ("product", "sums", "exact", "compact")

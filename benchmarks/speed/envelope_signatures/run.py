@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from fleetledger.coordinator.core.inputs import DeviceMessage
 from fleetledger.coordinator.core.state import State
@@ -36,7 +37,7 @@ from fleetledger.schemas.presence import Heartbeat
 from fleetledger.schemas.topics import FleetTopics, UpLeaf
 from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "envelope_signatures.json"
+RESULTS = RESULTS_FOLDER / "envelope_signatures.json"
 FLEET, DEVICE = FleetId("rate"), DeviceId("device-7")
 TOPICS = FleetTopics(FLEET)
 KEY = SigningKey.fresh(device_key_name(FLEET, DEVICE))

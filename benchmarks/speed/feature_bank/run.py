@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from fleetledger.device_agent.models.inference.installed_model import (
     InferenceSession,
@@ -45,7 +46,7 @@ from fleetledger.simulator.features.bank import open_bank
 from fleetledger.simulator.features.extraction import AGENT_BATCH, cores
 from fleetledger.simulator.features.interface import FrozenModel
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "feature_bank.json"
+RESULTS = RESULTS_FOLDER / "feature_bank.json"
 SIDE, SIZE, COLUMNS = 32, 112, 5000
 PICTURES = 4000
 SIDES = ("network", "extract", "again", "product", "project")

@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.home.store.blobs import BlobFolder
@@ -43,7 +44,7 @@ from fleetledger.export.mobilenet_v2 import (
 )
 from fleetledger.schemas.values import ClassName, Digest
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "feature_cache.json"
+RESULTS = RESULTS_FOLDER / "feature_cache.json"
 SIZE, SIDE, BATCH = 112, 128, 8
 SIDES = ("compute", "write", "read", "file")
 

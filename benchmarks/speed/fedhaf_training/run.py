@@ -27,6 +27,7 @@ from typing import Any
 
 import torch
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.speed.fedhaf_training.fleet import Size, body_works, head_works, sent_numbers
 from benchmarks.speed.fedhaf_training.uploads import measure_uploads
@@ -36,7 +37,7 @@ from fleetledger.learning.training.memory import agents_per_stack
 from fleetledger.learning.training.settings import EngineName, TrainingEngineSettings
 from fleetledger.learning.training.work import Trained, Work
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+RESULTS = RESULTS_FOLDER
 GIB = 1 << 30
 ANSWERS = 10
 """Agents whose answers are weighed."""

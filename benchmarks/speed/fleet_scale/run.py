@@ -18,13 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.speed.contribution_rate.fleet import Fleet
 from benchmarks.speed.transport_rate.raw import Peer
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.brokers import MosquittoBroker
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "fleet_scale.json"
+RESULTS = RESULTS_FOLDER / "fleet_scale.json"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.speed.contribution_rate.load import FLEET, Plan, make_home
 from benchmarks.speed.contribution_rate.serving import serving
@@ -34,7 +35,7 @@ from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.brokers import MosquittoBroker
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "fleet_size.json"
+RESULTS = RESULTS_FOLDER / "fleet_size.json"
 TOPICS = FleetTopics(FLEET)
 _GROUP = 1000
 _MIB = 2**20

@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.speed.contribution_rate.fleet import Fleet, Task
 from benchmarks.speed.contribution_rate.load import Plan as Load
@@ -48,7 +49,7 @@ from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.brokers import MosquittoBroker
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "fleet_view.json"
+RESULTS = RESULTS_FOLDER / "fleet_view.json"
 TOPICS = FleetTopics(FLEET)
 LIMITS = {"first_byte_ms": 300, "memory_mib": 120, "streams_core": 0.10, "rate_lost": 0.05}
 

@@ -20,13 +20,14 @@ from typing import Any
 
 import torch
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.speed.kernel_counts.accelerator import DEVICE, counted
 from benchmarks.speed.kernel_counts.counting import costs_of
 from benchmarks.speed.kernel_counts.round_paths import RoundPath, round_paths
 from benchmarks.speed.kernel_counts.training_paths import TrainingPath, training_paths
 from fleetledger.learning.training.settings import TrainingEngineSettings
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "kernel_counts.json"
+RESULTS = RESULTS_FOLDER / "kernel_counts.json"
 
 Counts = dict[str, Any]
 _RULE = "| --- | ---: | ---: | ---: |"

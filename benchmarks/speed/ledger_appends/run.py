@@ -22,12 +22,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.schemas.values import DeviceId, Digest
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "ledger_appends.json"
+RESULTS = RESULTS_FOLDER / "ledger_appends.json"
 DIGEST = Digest.of(b"payload")
 
 

@@ -27,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.speed.ledger_scale.life import Life, life_in
 from fleetledger.coordinator.core.state import State
@@ -36,7 +37,7 @@ from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.schemas.values import FleetId
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "ledger_scale.json"
+RESULTS = RESULTS_FOLDER / "ledger_scale.json"
 LIMITS = {
     ("open", 1_000_000): 3.0,
     ("status", 1_000_000): 1.0,

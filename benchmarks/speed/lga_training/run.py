@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.speed.lga_training.bare import (
     BareResNet,
@@ -36,7 +37,7 @@ from fleetledger.learning.training.loop import train_alone
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.work import Work
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+RESULTS = RESULTS_FOLDER
 CLOCKS: dict[str, Callable[[], float]] = {
     "wall": time.perf_counter,
     "processor": time.process_time,

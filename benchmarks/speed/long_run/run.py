@@ -22,11 +22,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.speed.long_run.camera import parts_of
 from benchmarks.speed.long_run.fleet import HOUR, Fleet, Quarter
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "long_run.json"
+RESULTS = RESULTS_FOLDER / "long_run.json"
 _QUARTERS = 4
 
 

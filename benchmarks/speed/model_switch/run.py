@@ -29,6 +29,7 @@ import numpy as np
 from PIL import Image
 
 import fleetledger
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from fleetledger.device_agent.home.home import NewHome, write_home
 from fleetledger.device_agent.home.store.blobs import BlobFolder
@@ -51,7 +52,7 @@ from fleetledger.schemas.values import ClassName, DeviceId, FleetId
 
 SIDE, CLASSES = 112, 10
 PATIENCE_SECONDS = 60.0
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "model_switch.json"
+RESULTS = RESULTS_FOLDER / "model_switch.json"
 Ask = Callable[[bytes], int]
 """Has a frame classified; returns the version that answered."""
 

@@ -23,12 +23,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.speed.fleet_overhead.sides.fleetledger_side import HIDDEN
 from benchmarks.speed.ray_cluster.fleets import REMEMBERING, RESNET8
 from benchmarks.speed.ray_cluster.machines import HEAD, PORT, can_be_made, on, two_nodes
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "ray_cluster.json"
+RESULTS = RESULTS_FOLDER / "ray_cluster.json"
 ALONE: Mapping[str, Any] = {"agents": "light"}
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "one process": ALONE,

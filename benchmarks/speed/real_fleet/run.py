@@ -18,6 +18,7 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks import RESULTS_FOLDER
 from fleetledger.device_agent.settings import AgentDetectionSettings
 from fleetledger.export.mobilenet_v2 import (
     build_mobilenet_v2,
@@ -32,7 +33,7 @@ from fleetledger.simulator.run.folder import RunFolder
 from fleetledger.simulator.run.runs import run_scenario
 from fleetledger.simulator.scenario.model import Scenario
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "real_fleet.json"
+RESULTS = RESULTS_FOLDER / "real_fleet.json"
 
 
 def preprocessing(size: int) -> Preprocessing:

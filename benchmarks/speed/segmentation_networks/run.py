@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.speed.segmentation_networks.measuring import CLASSES, TURNS
 from fleetledger.export.builder import GraphBuilder, float_value
@@ -24,7 +25,7 @@ from fleetledger.export.segmentation import export_segmentation
 from fleetledger.learning.networks.segmentation.registry import DENSE_BODIES, build_segmentation
 from fleetledger.schemas.models import Preprocessing
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "segmentation_networks.json"
+RESULTS = RESULTS_FOLDER / "segmentation_networks.json"
 
 
 def measure(name: str, side: int, batch: int) -> dict[str, Any]:

@@ -15,11 +15,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.speed.segmentation_training.plans import NEW_CLASSES, OLD_CLASSES, Plan, plans
 from fleetledger.learning.networks.segmentation.registry import DENSE_BODIES
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "segmentation_training.json"
+RESULTS = RESULTS_FOLDER / "segmentation_training.json"
 
 
 def child(plan: Plan, device: str, gibibytes: float) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from fleetledger.simulator.backbones.loading import load_backbone
 from fleetledger.simulator.datasets.loading import load_split
@@ -36,7 +37,7 @@ from fleetledger.simulator.run.engines import make_engine
 from fleetledger.simulator.scenario.model import Scenario
 
 PACKAGES = ("numpy", "onnxruntime", "pydantic", "sqlite-utils")
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "simulated_agents.json"
+RESULTS = RESULTS_FOLDER / "simulated_agents.json"
 SEED = 1
 METHOD = ("features", "statistics", "intake", "solve", "export")
 

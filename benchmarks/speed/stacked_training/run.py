@@ -28,6 +28,7 @@ from typing import Any
 
 import torch
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.gpu.cases import LocalRound, fleet_round
 from benchmarks.gpu.entries import difference
 from benchmarks.machine import describe_machine
@@ -36,7 +37,7 @@ from fleetledger.learning.training.engine import train
 from fleetledger.learning.training.memory import agents_per_stack
 from fleetledger.learning.training.settings import TrainingEngineSettings
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "stacked_training.json"
+RESULTS = RESULTS_FOLDER / "stacked_training.json"
 ROOT = RESULTS.parents[2]
 LOOP, STACK = TrainingEngineSettings("loop"), TrainingEngineSettings("stack")
 CLOCKS: Mapping[str, Callable[[], float]] = {

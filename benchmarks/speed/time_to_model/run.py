@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.speed.time_to_model.fan_out import FanOut, Moved, by_bare_paho, by_blocks
 from benchmarks.speed.time_to_model.fleet import ArrivalFleet, arrival_fleet, until
@@ -32,7 +33,7 @@ from fleetledger.coordinator.topics.models.entries import ModelDesired, ModelExp
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.brokers import MosquittoBroker
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "time_to_model.json"
+RESULTS = RESULTS_FOLDER / "time_to_model.json"
 _REST_SECONDS = 3.0
 """Between two models: longer than the shortest time between two solves."""
 

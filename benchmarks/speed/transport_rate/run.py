@@ -19,6 +19,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.speed.transport_rate.raw import Load, Peer, bare_rate
 from fleetledger.schemas.envelope import Sender
 from fleetledger.schemas.topics import FleetTopics
@@ -30,7 +31,7 @@ from fleetledger.transport.mqtt import MqttConnection
 from fleetledger.transport.mqtt_settings import MqttSettings
 from fleetledger.transport.transfer import BlockExchange
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "transport_rate.json"
+RESULTS = RESULTS_FOLDER / "transport_rate.json"
 DEVICE, COORDINATOR = DeviceId("bench"), DeviceId("coordinator")
 TOPICS = FleetTopics(FleetId("bench"))
 TRANSFER_BYTES = 32 * 1024 * 1024
