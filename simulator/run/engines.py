@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fleetledger.device_agent.home.memory import quick_allocation
 from fleetledger.simulator.engines.interface import Engine, Prepared, Watch
-from fleetledger.simulator.scenario.model import agents_of
+from fleetledger.simulator.scenario.model import asked_of_time
 from fleetledger.simulator.scenario.trainer import JOINT
 
 
@@ -21,14 +21,10 @@ def make_engine(prepared: Prepared, folder: Path, watch: Watch) -> Engine:
 
         return MqttEngine(prepared, folder, watch)
     quick_allocation()
-    agents = agents_of(prepared.scenario)
-    if agents == "light":
+    if not asked_of_time(prepared.scenario):
         from fleetledger.simulator.engines.inprocess.light.engine import LightEngine  # noqa: PLC0415
 
         return LightEngine(prepared, folder, watch)
     from fleetledger.simulator.engines.inprocess.engine import InProcessEngine  # noqa: PLC0415
-    from fleetledger.simulator.engines.inprocess.fleet import WholeFleet  # noqa: PLC0415
-    from fleetledger.simulator.engines.inprocess.light.timed_fleet import TimedFleet  # noqa: PLC0415
 
-    fleet = TimedFleet if agents == "timed" else WholeFleet
-    return InProcessEngine(prepared, folder, watch, fleet)
+    return InProcessEngine(prepared, folder, watch)

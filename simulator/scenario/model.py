@@ -7,7 +7,7 @@ made.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
@@ -70,7 +70,8 @@ class Scenario(Strict):
         _check_hues(self)
         _check_absences(self)
         _check_participation(self)
-        _check_agents(self)
+        _check_workers(self)
+        _check_ensemble(self)
         _check_dealing(self)
         _check_answers(self)
         check_rollout(self)
@@ -155,7 +156,7 @@ def _check_absences(scenario: Scenario) -> None:
 
 
 def asked_of_time(scenario: Scenario) -> dict[str, object]:
-    """Return what a scenario asks of agents that act by themselves, in time: values by field."""
+    """Return what makes agents act by themselves, in time: values by field."""
     engine, usual, rollout = scenario.engine, type(scenario.engine)(), scenario.rollout
     asked: dict[str, tuple[bool, object]] = {
         "engine.latency_ms": (engine.latency_ms != usual.latency_ms, engine.latency_ms),
@@ -170,44 +171,10 @@ def asked_of_time(scenario: Scenario) -> dict[str, object]:
     return {field: value for field, (is_asked, value) in asked.items() if is_asked}
 
 
-def asked_of_programs(scenario: Scenario) -> dict[str, object]:
-    """Return what a scenario asks of the agents' programs, which light agents have not."""
-    engine, usual = scenario.engine, type(scenario.engine)()
-    asked: dict[str, object] = {}
-    if engine.kind == "mqtt":
-        asked["engine.kind"] = engine.kind
-    if engine.agents_in_memory != usual.agents_in_memory:
-        asked["engine.agents_in_memory"] = engine.agents_in_memory
-    return asked
-
-
-def agents_of(scenario: Scenario) -> Literal["full", "light", "timed"]:
-    """Return what a fleet in one process runs of a device; `timed` are light ones that act."""
-    agents = scenario.engine.agents
-    if agents == "full" or (agents == "auto" and asked_of_programs(scenario)):
-        return "full"
-    return "timed" if asked_of_time(scenario) else "light"
-
-
 def _beside_light(scenario: Scenario) -> dict[str, object]:
-    """Return what keeps a fleet from being one of light agents that are told what to do."""
-    if agents_of(scenario) == "light":
-        return {}
-    asked = asked_of_programs(scenario) | asked_of_time(scenario)
-    return asked or {"engine.agents": scenario.engine.agents}
-
-
-def _check_agents(scenario: Scenario) -> None:
-    """Check that nothing is asked of light agents that they leave out."""
-    _check_workers(scenario)
-    _check_ensemble(scenario)
-    if scenario.engine.agents != "light":
-        return
-    for field, value in asked_of_programs(scenario).items():
-        raise ValueError(
-            f"{field}: {value!r} beside engine.agents 'light', which have no programs; leave one "
-            "of them out"
-        )
+    """Return what keeps devices from being told to count and to train: values by field."""
+    kind = scenario.engine.kind
+    return ({"engine.kind": kind} if kind == "mqtt" else {}) | asked_of_time(scenario)
 
 
 def _check_workers(scenario: Scenario) -> None:
@@ -223,7 +190,7 @@ def _check_workers(scenario: Scenario) -> None:
     field = f"engine.workers: {engine.workers}" if engine.kind != "ray" else "engine.kind: 'ray'"
     for other, value in beside.items():
         raise ValueError(
-            f"{field} beside {other} {value!r}; workers train light agents in a 'loop' on the CPU: "
+            f"{field} beside {other} {value!r}; workers train devices in a 'loop' on the CPU: "
             "leave one of them out"
         )
 
@@ -238,8 +205,8 @@ def _check_ensemble(scenario: Scenario) -> None:
     beside |= _beside_light(scenario)
     for field, value in beside.items():
         raise ValueError(
-            f"evaluation.ensemble: true beside {field} {value!r}; models are compared where light "
-            "agents train in this process alone: leave one of them out"
+            f"evaluation.ensemble: true beside {field} {value!r}; models are compared where "
+            "devices train in this process alone: leave one of them out"
         )
 
 

@@ -294,20 +294,14 @@ class EngineSettings(Strict):
     """`[engine]`: on what the fleet runs. None of it changes what is learned."""
 
     kind: Literal["inprocess", "mqtt", "ray"] = "inprocess"
-    """`inprocess`: coordinator and agents in this process, on a virtual clock and network. `mqtt`:
-    a real broker and a process for each agent. `ray`: as `inprocess` with light agents, which train
-    in workers on a [cluster of Ray](simulator.md#on-a-cluster)."""
+    """`inprocess`: the coordinator and [light agents](simulator.md#light-agents) in this process,
+    on a virtual clock. `mqtt`: a real broker and a process for each agent. `ray`: as `inprocess`,
+    with training in workers on a [cluster of Ray](simulator.md#on-a-cluster)."""
     broker: Literal["auto", "mosquitto", "amqtt"] = "auto"
     """What `mqtt` starts; `auto` takes Mosquitto where it is installed, else amqtt."""
     keys: bool = False
     """Whether under `mqtt` every device enrols a key of its own, and the coordinator takes in
     nothing without."""
-    agents: Literal["auto", "full", "light"] = "auto"
-    """What `inprocess` runs of a device. `full`: its agent. `light`: its agent's rules without its
-    program: the same entries, sums and models, many times faster. Where a scenario asks for
-    latency, stragglers, reports, detection or a rollout, they act by themselves, by all rules;
-    elsewhere they are told to count and to train. `auto`: `light`, unless something asks for the
-    programs."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks run, and where `inprocess` [computes and solves
     statistics](simulator.md#statistics-on-a-gpu); `auto` takes a GPU where there is one."""
@@ -337,9 +331,9 @@ class EngineSettings(Strict):
     training_seconds: float = Field(default=10.0, gt=0)
     """Seconds of the fleet's clock that a device trains in a round, under `inprocess`."""
     workers: int = Field(default=0, ge=0, le=256)
-    """Programs beside this one that train light agents, too, on the CPU; at best one for each
-    further core. Each of them, and this one, then computes on one thread. Under `ray` the actors of
-    the cluster, one at least, which train in place of this program."""
+    """Programs beside this one that train, too, on the CPU; at best one for each further core. Each
+    of them, and this one, then computes on one thread. Under `ray` the actors of the cluster, one
+    at least, which train in place of this program."""
     worker_cpus: float = Field(default=1.0, gt=0)
     """Processors of the cluster that each worker takes, under `ray`."""
     worker_gpus: float = Field(default=0.0, ge=0, le=1)
@@ -349,10 +343,8 @@ class EngineSettings(Strict):
     """Of the cluster's head, under `ray`, like `10.0.0.1:6379`; left out, a cluster is started on
     this machine for the run."""
     store: str | None = Field(default=None, min_length=1)
-    """Where light agents' memories lie between rounds: a URL of fsspec, or a folder, that all
-    workers reach; left out, the run's folder."""
-    agents_in_memory: int = Field(default=64, ge=1)
-    """Agents that `inprocess` keeps in memory at a time; the others rest on disk."""
+    """Where devices' memories lie between rounds: a URL of fsspec, or a folder, that all workers
+    reach; left out, the run's folder."""
     quorum: Share = 1.0
     """Share of the present devices that closes a stage."""
     deadline_seconds: float = Field(default=3600.0, gt=0)

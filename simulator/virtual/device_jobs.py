@@ -34,14 +34,11 @@ from fleetledger.device_agent.core.requests import (
 )
 from fleetledger.device_agent.core.state import AgentRules
 from fleetledger.device_agent.errors import AgentError, DamagedError
-from fleetledger.device_agent.home.health.inferences import Inferences
 from fleetledger.device_agent.home.home import AgentHome
-from fleetledger.device_agent.home.part_secret import part_context
 from fleetledger.device_agent.home.store.blobs import BlobFolder
 from fleetledger.device_agent.models.slots import ModelSlots
 from fleetledger.device_agent.models.training import instruction_of
 from fleetledger.device_agent.models.uncertainty import doubts, head_of, projections_of
-from fleetledger.device_agent.program.parts import AgentParts
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.statistics.part import PartContext
 from fleetledger.methods.training.exchange import LocalData
@@ -98,38 +95,25 @@ class Equipment:
     chance: Callable[[Job], PartContext]
     """Tells the method's device side about a part."""
 
-    @classmethod
-    def of(cls, parts: AgentParts, models: SharedModels) -> Equipment:
-        """Return what an agent has, with an installer for it."""
-        home = parts.home
-        installer = SharingInstaller(models, parts.slots, home.evaluation_folder)
-        chance = partial(part_context, home.settings, state_folder=home.state_folder)
-        return cls(home, parts.blobs, parts.slots, installer, chance)
-
 
 class VirtualDeviceJobs:
-    """Answers the requests of one device; `delivered` is what has reached it.
-
-    `equipment` is there while the agent is awake, which it is when it asks.
-    """
+    """Answers the requests of one device; `delivered` is what has reached it."""
 
     __slots__ = (
+        "_equipment",
         "_failing",
         "_seen",
         "compute_seconds",
         "deliver",
         "delivered",
-        "equipment",
         "resources",
     )
-    provider = "CPUExecutionProvider"
-    left = ()
-    building = ""
-    inferences = Inferences()
 
-    def __init__(self, resources: Resources, *, failing: bool = False) -> None:
+    def __init__(
+        self, resources: Resources, equipment: Equipment, *, failing: bool = False
+    ) -> None:
         """On a `failing` one no candidate of a rollout can be installed."""
-        self.equipment: Equipment | None = None
+        self._equipment = equipment
         self._failing = failing
         self.delivered: Sequence[Delivery] = ()
         self.compute_seconds = 0.0
@@ -150,9 +134,9 @@ class VirtualDeviceJobs:
             case Train():
                 return self._train(request)
             case InstallModel(desired):
-                return (self._refused(desired) or self._at_hand.installer.install(desired),)
+                return (self._refused(desired) or self._equipment.installer.install(desired),)
             case CheckActiveModel(active):
-                failed = self._at_hand.installer.check_active(active)
+                failed = self._equipment.installer.check_active(active)
                 return (failed,) if failed is not None else ()
             case Measure():
                 return (self._measure(request),)
@@ -162,9 +146,9 @@ class VirtualDeviceJobs:
     def _answer_of_rollouts(self, request: Request) -> tuple[Input, ...]:
         match request:
             case ShadowModel(desired):
-                return (self._refused(desired) or self._at_hand.installer.shadow(desired),)
+                return (self._refused(desired) or self._equipment.installer.shadow(desired),)
             case ForgetCandidate():
-                return (self._at_hand.installer.forget_candidate(),)
+                return (self._equipment.installer.forget_candidate(),)
             case Compare():
                 return self._compare(request)
             case ReadThrottling(model):
@@ -175,18 +159,13 @@ class VirtualDeviceJobs:
                 name = type(request).__name__
                 raise EngineError(f"{name}: devices in memory cannot do that; use engine mqtt")
 
-    @property
-    def _at_hand(self) -> Equipment:
-        assert self.equipment is not None, "an agent at rest asks for nothing"
-        return self.equipment
-
     def _compute(self, request: ComputePart) -> Input:
         features = self._features(request.assignment.lineage, request.images)
         began = time.perf_counter()
-        at_hand = self._at_hand
+        equipment = self._equipment
         with self.resources.stopwatch.phase("statistics"):
-            place = PartPlace(at_hand.chance(request.job), at_hand.blobs)
-            device = at_hand.home.settings.device
+            place = PartPlace(equipment.chance(request.job), equipment.blobs)
+            device = equipment.home.settings.device
             part = self.resources.parts.computed(device, request, features, place)
         self.compute_seconds += time.perf_counter() - began
         return part
@@ -194,13 +173,13 @@ class VirtualDeviceJobs:
     def _train(self, request: Train) -> tuple[Input, ...]:
         """Enter the trainer pool; the agent that runs now is answered, if it still runs then."""
         trainers, deliver = self.resources.trainers, self.deliver
-        read = partial(trainers.read, blobs=self._at_hand.blobs)
+        read = partial(trainers.read, blobs=self._equipment.blobs)
         try:
             instruction = instruction_of(
-                request.assignment, read, self._at_hand.home.settings.device
+                request.assignment, read, self._equipment.home.settings.device
             )
             memory = (
-                self._at_hand.blobs.read(request.memory) if request.memory is not None else None
+                self._equipment.blobs.read(request.memory) if request.memory is not None else None
             )
         except DamagedError as error:
             failed = inputs.TrainingFailed(request.job, str(error))
@@ -211,7 +190,7 @@ class VirtualDeviceJobs:
             deliver(answer)
 
         trainers.enter(
-            Trainee(request, instruction, self._data(request), memory, self._at_hand.blobs, done)
+            Trainee(request, instruction, self._data(request), memory, self._equipment.blobs, done)
         )
         return ()
 
@@ -226,7 +205,7 @@ class VirtualDeviceJobs:
             else self._cached_features(backbone.digest, images),
             tuple(image.class_name for image in images),
             tuple(image.digest for image in images),
-            self._at_hand.home.settings.training.exemplars,
+            self._equipment.home.settings.training.exemplars,
         )
 
     def _pictures(self, images: Sequence[ImageToCount]) -> NDArray[np.uint8]:
@@ -259,7 +238,7 @@ class VirtualDeviceJobs:
 
     def _compare(self, request: Compare) -> tuple[Input, ...]:
         """Compare two models by the agent's own code, in one go."""
-        home, models = self._at_hand.home, self.resources.models
+        home, models = self._equipment.home, self.resources.models
         with self.resources.stopwatch.phase("comparison"):
             comparer = SharedComparer(home, models, self.resources.known)
             while isinstance((answers := comparer.answer(request))[-1], inputs.ComparisonGoesOn):
@@ -267,7 +246,7 @@ class VirtualDeviceJobs:
         return answers
 
     def _measure(self, request: Measure) -> Input:
-        model = self._at_hand.installer.active()
+        model = self._equipment.installer.active()
         if model is None or model.manifest.digest != request.active.manifest:
             return inputs.UncertaintyMeasured(
                 None, reason="detection: the model was replaced meanwhile"

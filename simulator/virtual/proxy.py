@@ -1,4 +1,4 @@
-"""The proxy of a virtual world: the real shell on its real store, stepped by the loop.
+"""Scoring of a simulated proxy, and what it sends and receives.
 
 What it computes is done when it is handed in, and is known some fixed time later by the fleet's
 clock, so that equal runs tell the coordinator equal things.
@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from fleetledger.coordinator.proxy.decision import Input
 from fleetledger.coordinator.proxy.records import OrderScored
-from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
-from fleetledger.coordinator.proxy.shell import ProxyProgram, ProxySurroundings
-from fleetledger.schemas.envelope import PROXY, Sender
-from fleetledger.schemas.topics import FleetTopics
-from fleetledger.schemas.values import BootId
-from fleetledger.simulator.virtual.exchange import VirtualExchange
-from fleetledger.simulator.virtual.loop import Endpoint
-from fleetledger.simulator.virtual.world import VirtualWorld, World
+from fleetledger.schemas.envelope import PROXY
+from fleetledger.simulator.virtual.world import World
 from fleetledger.transport.meter import Counts, Meter
 from fleetledger.transport.results import JobQueue
-from fleetledger.transport.transfer import Party
 
 PAUSE_SECONDS = 0.02
 """Between two steps, so that time goes on whatever is due."""
@@ -63,51 +55,6 @@ class ProxyTraffic:
 
     def __sub__(self, other: ProxyTraffic) -> ProxyTraffic:
         return ProxyTraffic(self.coordinator - other.coordinator, self.devices - other.devices)
-
-
-class VirtualProxy:
-    """A proxy that lives in `home`, which is made if it is missing."""
-
-    def __init__(
-        self, world: VirtualWorld, home: Path, settings: ProxyHomeSettings, boot: BootId
-    ) -> None:
-        # Pictures lie here that nobody else should see.
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fleet = settings.fleet
-        self._endpoint = Endpoint(world.loop, self._step, pause=PAUSE_SECONDS)
-        self._control = world.network.connection(f"{PROXY}.control")
-        self._control.on_event = self._endpoint.ask
-        ordinary = Party(FleetTopics(fleet), Sender(fleet, PROXY, boot), PROXY)
-        branch = Party(FleetTopics(fleet, "proxy"), Sender(fleet, PROXY, boot))
-        self._exchanges = (VirtualExchange(world, ordinary), VirtualExchange(world, branch))
-        around = ProxySurroundings(
-            Sender(fleet, PROXY, boot),
-            self._control,
-            *self._exchanges,
-            InlineScoring(world, self._endpoint.ask),
-            world.loop.clock.readings,
-        )
-        self._shell = ProxyProgram(home, settings, around)
-
-    def start(self) -> None:
-        """Connect."""
-        self._shell.begin()
-        self._endpoint.ask()
-
-    def traffic(self) -> ProxyTraffic:
-        """Return what it has sent and received, to and from everybody."""
-        models, gradients = (exchange.traffic() for exchange in self._exchanges)
-        return ProxyTraffic.of(self._control.meter, models, gradients)
-
-    def close(self) -> None:
-        """Close its files and be stepped no more."""
-        self._endpoint.end()
-        self._shell.end()
-
-    def _step(self) -> float:
-        while self._shell.step(0):
-            pass
-        return self._shell.wake_at
 
 
 def in_fleet_time(result: Input) -> Input:

@@ -1,15 +1,11 @@
-"""A simulated device's slots: in memory, or in one small file that is read while an agent is awake.
+"""A simulated device's slots, in memory.
 
 A real device switches by a link, so that it holds through a power cut
-(`device_agent.models.slots`). Here only the program can die, and a file that is replaced in one
-step holds through that.
+(`device_agent.models.slots`).
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from fleetledger.device_agent.home.store.blobs import write_durably
 from fleetledger.device_agent.models.slots import ModelSlots, Slot
 from fleetledger.runtime.strict import Strict
 
@@ -75,22 +71,3 @@ class MemorySlots(ModelSlots):
 
     def _replace(self, kept: KeptSlots) -> None:
         self._kept = kept
-
-
-class QuickSlots(MemorySlots):
-    """The same in the file at `path`."""
-
-    def __init__(self, path: Path) -> None:
-        self._path_of_all = path
-        self._kept = (
-            KeptSlots.model_validate_json(path.read_bytes()) if path.exists() else KeptSlots()
-        )
-
-    @classmethod
-    def within(cls, state_folder: Path) -> QuickSlots:
-        """Return the slots of the device that keeps its things in a folder."""
-        return cls(state_folder / "slots.json")
-
-    def _replace(self, kept: KeptSlots) -> None:
-        write_durably(self._path_of_all, kept.model_dump_json().encode("utf-8"), durable=False)
-        super()._replace(kept)

@@ -14,9 +14,9 @@ from fleetledger.device_agent.program.status import is_settled
 from fleetledger.device_agent.program.worker import Answer
 from fleetledger.schemas.values import BootId, DeviceId
 from fleetledger.simulator.virtual.seeds import seeded_boot
-from fleetledger.simulator.virtual.worker import InlineWorker
 from tests.chaos.checks import broken_files
 from tests.chaos.crashable import Crashable, FaultyWorld
+from tests.chaos.worker import InlineWorker
 
 
 class SlowWorker(InlineWorker):

@@ -18,14 +18,14 @@ from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.models.job_runner import Job
 from fleetledger.coordinator.program.operator import OperatorInbox
 from fleetledger.coordinator.program.shell import OPERATOR_SECONDS, TICK_SECONDS, CommandInbox
-from fleetledger.simulator.virtual.coordinator import GROUP_SECONDS
-from fleetledger.simulator.virtual.job_runner import InlineJobRunner
+from fleetledger.simulator.engines.inprocess.light.timed_coordinator import GROUP_SECONDS
 from fleetledger.simulator.virtual.loop import Endpoint
-from fleetledger.simulator.virtual.network import VirtualConnection
 from fleetledger.simulator.virtual.seeds import seeded_boot
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
 from fleetledger.transport.interface import OutgoingMessage
 from tests.chaos.crashable import Crashable, FaultyWorld
+from tests.chaos.job_runner import InlineJobRunner
+from tests.chaos.network import VirtualConnection
 
 
 class SlowJobRunner(InlineJobRunner):

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fleetledger.simulator.virtual.exchange import SteppedExchange
 from fleetledger.simulator.virtual.loop import Endpoint, Loop
-from fleetledger.simulator.virtual.network import VirtualConnection
 from fleetledger.transport.interface import OutgoingMessage
 from fleetledger.transport.transfer import Party
 from tests.chaos.disk import Disk, Drive
 from tests.chaos.effects import CrashPoints, SimulatedCrash, Victim
+from tests.chaos.exchange import SteppedExchange
 from tests.chaos.faults import Troubles, dice
 from tests.chaos.faulty_network import FaultyNetwork
+from tests.chaos.network import VirtualConnection
 from tests.chaos.volume import Volume
 
 _SHORTEST_WORK, _LONGEST_WORK = 0.01, 3.0

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
 from fleetledger.simulator.virtual.loop import Loop
-from fleetledger.simulator.virtual.network import VirtualConnection, VirtualNetwork
 from fleetledger.transport.interface import OutgoingMessage
 from fleetledger.transport.memory import BrokerSession, InMemoryBroker, InMemoryConnection
 from tests.chaos.faults import NetworkFaults, dice
+from tests.chaos.network import VirtualConnection, VirtualNetwork
 
 LATENCY_SECONDS = 0.02
 

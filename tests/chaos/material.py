@@ -173,11 +173,6 @@ def prepare(scenario: Scenario, folder: Path, *, keys: bool = True) -> ChaosMate
             f"stages.opened_by: {scenario.stages.opened_by!r} lets the time of reports decide the "
             "order of classes, so a disturbed run has no other to equal; use 'schedule'"
         )
-    if scenario.engine.agents == "light":
-        raise ScenarioError(
-            "engine.agents: 'light' cannot be broken: chaos breaks programs of whole agents; leave "
-            "it out"
-        )
     name = scenario.method.name
     if trainer_of(scenario) is not None and name not in _TRAINED:
         raise ScenarioError(

@@ -28,12 +28,12 @@ def test_the_fleet_of_a_scenario_keeps_every_promise() -> None:
     [
         (["--seeds", "3 to 4"], "seeds: '3 to 4' is no range"),
         (
-            ["digits-tiny", "--set", "engine.agents=light"],
-            "engine.agents: 'light' cannot be",
+            ["digits-tiny", "--set", "stages.opened_by=reports"],
+            "stages.opened_by: 'reports' lets the time",
         ),
         (["nowhere"], "nowhere"),
     ],
-    ids=["range", "agents", "scenario"],
+    ids=["range", "reports", "scenario"],
 )
 def test_what_it_cannot_run_is_told(given: list[str], told: str) -> None:
     done = CliRunner().invoke(app, given)

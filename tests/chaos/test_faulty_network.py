@@ -6,7 +6,6 @@ from collections import Counter
 
 from fleetledger.simulator.virtual.clock import VirtualClock
 from fleetledger.simulator.virtual.loop import Loop
-from fleetledger.simulator.virtual.network import VirtualConnection
 from fleetledger.transport.interface import (
     Connected,
     Disconnected,
@@ -15,6 +14,7 @@ from fleetledger.transport.interface import (
 )
 from tests.chaos.faults import NetworkFaults
 from tests.chaos.faulty_network import FaultyNetwork
+from tests.chaos.network import VirtualConnection
 
 CLEAR = NetworkFaults(0.0, 0.0, 0.0, 0.0, 0.0)
 

@@ -3,12 +3,13 @@
     small   1,000 agents, 10,000 float32 each, five rounds
     large   1,000 agents, 1,000,000 float32 each, two rounds
 
-Sides: fleetledger's engine `inprocess` with its full ledger (light agents; whole ones as they come,
-and all of them kept in memory), pfl-research's `SimulatedBackend`, Flower's simulation, and a bare
-loop in NumPy. Each run is a process of its own; the sides take turns.
+Sides: fleetledger's engine `inprocess` with its full ledger (agents that are told what to do, with
+and without a worker, and agents that act by themselves), pfl-research's `SimulatedBackend`,
+Flower's simulation, and a bare loop in NumPy. Each run is a process of its own; the sides take
+turns.
 
     python -m benchmarks.speed.fleet_overhead.run --environments FOLDER
-    python -m benchmarks.speed.fleet_overhead.run --cases small --sides numpy fleetledger --runs 5
+    python -m benchmarks.speed.fleet_overhead.run --cases small --sides fleetledger-light --runs 5
 
 FOLDER holds, or will hold, the peers' virtual environments `pfl` and `flwr`. A side that is
 measured again replaces what was stored of it.
@@ -39,8 +40,7 @@ SIDES = (
     "pfl",
     "fleetledger-workers",
     "fleetledger-light",
-    "fleetledger",
-    "fleetledger-awake",
+    "fleetledger-acting",
     "flwr",
 )
 TIMEOUT_SECONDS = 3600.0
@@ -52,13 +52,11 @@ def command(side: str, case: str, environments: Path) -> list[str] | None:
     if side == "numpy":
         return [sys.executable, str(HERE / "sides" / "bare_numpy.py"), *numbers]
     if side == "fleetledger-light":
-        return [*OURS, *numbers, "light"]
+        return [*OURS, *numbers, "told"]
     if side == "fleetledger-workers":
-        return [*OURS, *numbers, "light", str(len(os.sched_getaffinity(0)) - 1)]
-    if side == "fleetledger":
-        return [*OURS, *numbers, "full"]
-    if side == "fleetledger-awake":
-        return [*OURS, *numbers, numbers[0]]
+        return [*OURS, *numbers, "told", str(len(os.sched_getaffinity(0)) - 1)]
+    if side == "fleetledger-acting":
+        return [*OURS, *numbers, "acting"]
     python = python_of(side, environments)
     script = {"pfl": "pfl_research.py", "flwr": "flower.py"}[side]
     return None if python is None else [str(python), str(HERE / "sides" / script), *numbers]

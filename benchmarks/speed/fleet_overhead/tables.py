@@ -11,8 +11,7 @@ TITLES = {
     "pfl": "pfl-research, `SimulatedBackend`",
     "fleetledger-workers": "fleetledger, light agents, a worker for each further core",
     "fleetledger-light": "fleetledger, `inprocess` with light agents",
-    "fleetledger": "fleetledger, `inprocess` with whole agents",
-    "fleetledger-awake": "fleetledger, all whole agents kept in memory",
+    "fleetledger-acting": "fleetledger, agents that act by themselves",
     "flwr": "Flower, simulation on Ray",
 }
 

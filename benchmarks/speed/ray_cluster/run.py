@@ -30,7 +30,7 @@ from benchmarks.speed.ray_cluster.fleets import REMEMBERING, RESNET8
 from benchmarks.speed.ray_cluster.machines import HEAD, PORT, can_be_made, on, two_nodes
 
 RESULTS = RESULTS_FOLDER / "ray_cluster.json"
-ALONE: Mapping[str, Any] = {"agents": "light"}
+ALONE: Mapping[str, Any] = {}
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "one process": ALONE,
     "1 worker in a process": {"workers": 1},

@@ -1,9 +1,9 @@
 """Measure what a simulated agent costs: seconds per stage and memory, for fleets of several sizes.
 
-Engine `inprocess`, with whole and with light agents, on the handwritten digits, five stages of two
-classes, STSA in its compact form. Every device draws one of the stage's two classes, or both, and a
-tenth of their images, so that a device's own work is the same in every fleet. Each fleet is run in
-a process of its own. Measured:
+Engine `inprocess`, with agents that are told what to do and with agents that act by themselves, on
+the handwritten digits, five stages of two classes, STSA in its compact form. Every device draws one
+of the stage's two classes, or both, and a tenth of their images, so that a device's own work is the
+same in every fleet. Each fleet is run in a process of its own. Measured:
 
     seconds     of a stage on the wall, divided by the devices; the first stage, in which all
                 devices are made and connect, and the median of the others
@@ -61,11 +61,9 @@ class Quiet:
         """Say nothing of rounds."""
 
 
-def scenario_of(agents: int, kind: str, awake: int) -> Scenario:
-    """Return the scenario of a fleet of `full` or `light` agents."""
-    engine: dict[str, Any] = {"agents": kind}
-    if kind == "full":
-        engine["agents_in_memory"] = awake
+def scenario_of(agents: int, kind: str) -> Scenario:
+    """Return the scenario of a fleet of agents that are `told`, or are `acting`."""
+    engine: dict[str, Any] = {"latency_ms": 5.0} if kind == "acting" else {}
     partition = {"rule": "class-share", "class_share": 0.6, "image_share": 0.1}
     return Scenario.model_validate(
         {
@@ -78,9 +76,9 @@ def scenario_of(agents: int, kind: str, awake: int) -> Scenario:
     )
 
 
-def measure(agents: int, kind: str, awake: int, folder: Path) -> dict[str, Any]:
+def measure(agents: int, kind: str, folder: Path) -> dict[str, Any]:
     """Run a fleet in this process and return its numbers."""
-    scenario = scenario_of(agents, kind, awake)
+    scenario = scenario_of(agents, kind)
     split = load_split(scenario.data, SEED)
     backbone = load_backbone(scenario.backbone, split)
     prepared = Prepared(
@@ -110,11 +108,11 @@ def measure(agents: int, kind: str, awake: int, folder: Path) -> dict[str, Any]:
     return {"agents": agents, "kind": kind, "stages": stages, "memory_mib": record.peak_memory_mib}
 
 
-def measure_apart(agents: int, kind: str, awake: int) -> dict[str, Any]:
+def measure_apart(agents: int, kind: str) -> dict[str, Any]:
     """Run a fleet in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.speed.simulated_agents.run", "--here", folder]
-        command += ["--agents", str(agents), "--kinds", kind, "--awake", str(awake)]
+        command += ["--agents", str(agents), "--kinds", kind]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -149,28 +147,24 @@ def main() -> None:
     """Measure all sizes, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--agents", type=int, nargs="+", default=[100, 1000])
-    parser.add_argument("--kinds", nargs="+", default=["full", "light"])
-    parser.add_argument("--awake", type=int, default=64, help="agents in memory at a time")
+    parser.add_argument("--kinds", nargs="+", default=["told", "acting"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.here:
         agents, kind = arguments.agents[0], arguments.kinds[0]
-        print(json.dumps(measure(agents, kind, arguments.awake, arguments.here)))
+        print(json.dumps(measure(agents, kind, arguments.here)))
         return
     runs: dict[tuple[int, str], list[dict[str, Any]]] = {
         (agents, kind): [] for agents in arguments.agents for kind in arguments.kinds
     }
     for _ in range(arguments.rounds):
         for (agents, kind), found in runs.items():
-            found.append(measure_apart(agents, kind, arguments.awake))
+            found.append(measure_apart(agents, kind))
     results = {
-        "command": (
-            f"python -m benchmarks.speed.simulated_agents.run {' '.join(sys.argv[1:])}"
-        ).strip(),
+        "command": " ".join(["python -m benchmarks.speed.simulated_agents.run", *sys.argv[1:]]),
         "machine": describe_machine(*PACKAGES),
-        "agents_in_memory": arguments.awake,
         "fleets": {f"{agents} {kind}": summarise(found) for (agents, kind), found in runs.items()},
     }
     text = json.dumps(results, indent=2)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from fleetledger.coordinator.topics.stages.commands import OpenStage
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.inprocess.expected_answers import ExpectedAnswers, StageCloser
-from fleetledger.simulator.engines.inprocess.fleet import Fleet, WholeFleet
+from fleetledger.simulator.engines.inprocess.fleet import Fleet
 from fleetledger.simulator.engines.inprocess.progress import AwaitedStage, Progress
 from fleetledger.simulator.engines.inprocess.rollout import RolloutTask, roll_out
 from fleetledger.simulator.engines.inprocess.stage_engine import StageEngine
@@ -30,14 +29,8 @@ _SETTLE_SECONDS = 10.0
 class InProcessEngine(StageEngine):
     """A fleet in this process; see `simulator.engines.interface.Engine`."""
 
-    def __init__(
-        self,
-        prepared: Prepared,
-        folder: Path,
-        watch: Watch,
-        fleet: Callable[[Prepared, Path], Fleet] = WholeFleet,
-    ) -> None:
-        self._fleet = fleet(prepared, folder)
+    def __init__(self, prepared: Prepared, folder: Path, watch: Watch) -> None:
+        self._fleet = Fleet(prepared, folder)
         self._prepared = prepared
         super().__init__(prepared, folder, watch, self._fleet)
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.device_agent.core.session import (
+    ACTING,
+    COMPARING,
+    MEASURING,
+    TRAINED,
+    Rule,
+    in_order,
+)
 from fleetledger.device_agent.home.store.blobs import BlobFolder
-from fleetledger.device_agent.home.store.store import make_blank_store
 from fleetledger.device_agent.program.capabilities import find_capabilities
-from fleetledger.schemas.topics import FleetTopics
-from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.inprocess.features import LineageFeatures
 from fleetledger.simulator.engines.inprocess.home import (
     FLEET,
@@ -23,72 +30,63 @@ from fleetledger.simulator.engines.inprocess.home import (
     settings_of,
 )
 from fleetledger.simulator.engines.inprocess.light.timed_coordinator import TimedCoordinator
-from fleetledger.simulator.engines.inprocess.light.timed_device import TimedDevice
+from fleetledger.simulator.engines.inprocess.light.timed_device import (
+    FleetFiles,
+    TimedContext,
+    TimedDevice,
+)
+from fleetledger.simulator.engines.inprocess.light.timed_memory import MemoryFile
 from fleetledger.simulator.engines.inprocess.light.timed_proxy import TimedProxy
 from fleetledger.simulator.engines.inprocess.light.timed_world import TimedWorld
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.engines.rounds import first_lineage
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.rollouts.held_out import HeldOut, RolloutFleet, RolloutGear
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.trainer import trainer_of
 from fleetledger.simulator.virtual.clock import VirtualClock
-from fleetledger.simulator.virtual.coordinator import VirtualCoordinator
-from fleetledger.simulator.virtual.device import VirtualContext, VirtualDevice
 from fleetledger.simulator.virtual.device_jobs import Resources
-from fleetledger.simulator.virtual.files import BlobCache, SharedFiles
 from fleetledger.simulator.virtual.models import SharedModels
 from fleetledger.simulator.virtual.parts import Delivery, Lister
-from fleetledger.simulator.virtual.pictures import SizedPictures
-from fleetledger.simulator.virtual.proxy import ProxyTraffic, VirtualProxy
-from fleetledger.simulator.virtual.scenes import SizedScenes, sized_samples
+from fleetledger.simulator.virtual.proxy import ProxyTraffic
+from fleetledger.simulator.virtual.scenes import sized_samples
 from fleetledger.simulator.virtual.seeds import seeded_boot
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
-from fleetledger.simulator.virtual.swapper import Swapper
 from fleetledger.simulator.virtual.training import TrainerPool, TrainerPoolSettings
-from fleetledger.simulator.virtual.world import VirtualWorld
 from fleetledger.transport.meter import Counts
 
 _COMMAND_SECONDS = 60.0
 
 
-class Fleet(ABC):
+class Fleet:
     """Fleet of one run in `folder`. Resumes a run that was interrupted."""
-
-    world: TimedWorld | VirtualWorld
-    coordinator: TimedCoordinator | VirtualCoordinator
-    devices: dict[DeviceId, TimedDevice] | dict[DeviceId, VirtualDevice]
-    proxy: TimedProxy | VirtualProxy | None
 
     def __init__(self, prepared: Prepared, folder: Path) -> None:
         self._prepared = prepared
         self._folder = folder
-        self._seed = prepared.plan.seed
-        home = folder / "coordinator"
-        make_home(home, prepared.scenario, self._seed)
-        self._era, time_ns = last_moment(home)
-        self.devices = {}
-        self._populate(home, seeded_boot(self._seed, "coordinator", self._era), time_ns)
+        seed, scenario, home = prepared.plan.seed, prepared.scenario, folder / "coordinator"
+        make_home(home, scenario, seed)
+        era, time_ns = last_moment(home)
+        self.devices: dict[DeviceId, TimedDevice] = {}
+        self.world = TimedWorld.made(seed, scenario.engine.latency_ms / 1000, time_ns)
+        self.coordinator = TimedCoordinator(self.world, home, seeded_boot(seed, "coordinator", era))
+        self._context = self._made_context(era)
+        self.coordinator.before_commit = self._context.remember
         self.coordinator.start()
         if self.coordinator.state.lineages.current is None:
             self.command(first_lineage(home, prepared))
-        self.proxy = None
+        self.proxy: TimedProxy | None = None
         if self.coordinator.state.lineages.with_proxy is not None:
-            settings = ProxyHomeSettings(fleet=FLEET, device=prepared.scenario.engine.device)
-            boot = seeded_boot(self._seed, "proxy", self._era)
-            self.proxy = self._made_proxy(folder / "proxy", settings, boot)
+            settings = ProxyHomeSettings(fleet=FLEET, device=scenario.engine.device)
+            boot = seeded_boot(seed, "proxy", era)
+            self.proxy = TimedProxy(self.world, self.coordinator, folder / "proxy", settings, boot)
+            self.proxy.answer = lambda name, body, size: self.device(name).hear(body, size)
 
-    @abstractmethod
-    def _populate(self, home: Path, boot: BootId, time_ns: int) -> None:
-        """Make the world, its coordinator, and what devices stand on."""
-
-    @abstractmethod
-    def _made_proxy(
-        self, home: Path, settings: ProxyHomeSettings, boot: BootId
-    ) -> TimedProxy | VirtualProxy:
-        """Return a proxy that has started, for a network of a method that has one."""
-
-    @abstractmethod
-    def device(self, name: DeviceId) -> TimedDevice | VirtualDevice:
+    def device(self, name: DeviceId) -> TimedDevice:
         """Return a device of the plan, whether it is on or off."""
+        if name not in self.devices:
+            self.devices[name] = TimedDevice(self._context, name)
+        return self.devices[name]
 
     def command(self, command: Command) -> None:
         """Have the coordinator carry out a command; raise `EngineError` if it refuses."""
@@ -148,10 +146,37 @@ class Fleet(ABC):
         if self.proxy is not None:
             self.proxy.close()
         self.coordinator.close()
+        self._context.memories.close()
+
+    def _made_context(self, era: int) -> TimedContext:
+        """Return what devices stand on."""
+        scenario = self._prepared.scenario
+        memories = MemoryFile(self._folder / "agents" / "memories.db")
+        files = FleetFiles(self._folder / "files", self.coordinator.blobs.get, memories.held())
+        return TimedContext(
+            world=self.world,
+            coordinator=self.coordinator,
+            files=files,
+            resources=self._resources(files),
+            decides_by=rules_of(scenario),
+            rules=_asked_rules(scenario),
+            capabilities=find_capabilities(),
+            settings=settings_of(scenario),
+            agents=self._folder / "agents",
+            seed=self._prepared.plan.seed,
+            era=era,
+            rollout=self._rollout_gear(),
+            memories=memories,
+            to_proxy=self._to_proxy,
+        )
+
+    def _to_proxy(self, device: DeviceId, body: PrototypeGradients, payload: bytes) -> None:
+        assert self.proxy is not None, "nobody gives gradients without"
+        self.world.carry(("from", device), partial(self.proxy.give, device, body, payload))
 
     def _resources(self, files: BlobFolder) -> Resources:
         """Return what the jobs of all devices share; `files` are those of models."""
-        prepared, coordinator = self._prepared, self.coordinator
+        prepared, coordinator, spec = self._prepared, self.coordinator, self._prepared.preprocessing
         features = LineageFeatures(
             prepared.features, coordinator.blobs, lambda: coordinator.state.lineages.current
         )
@@ -160,7 +185,7 @@ class Fleet(ABC):
             features=features,
             models=SharedModels(files),
             stopwatch=self.stopwatch,
-            pictures=_pictures(prepared),
+            pictures=None if spec.mode == "text" else sized_samples(prepared.split.train, spec),
             trainers=TrainerPool(
                 self.world.loop, self.stopwatch, TrainerPoolSettings.of(prepared.scenario.engine)
             ),
@@ -177,51 +202,15 @@ class Fleet(ABC):
         return RolloutGear(fleet, pictures)
 
 
-class WholeFleet(Fleet):
-    """Fleet of whole agents on a virtual network."""
-
-    world: VirtualWorld
-    coordinator: VirtualCoordinator
-    devices: dict[DeviceId, VirtualDevice]
-    proxy: VirtualProxy | None
-
-    def _populate(self, home: Path, boot: BootId, time_ns: int) -> None:
-        scenario = self._prepared.scenario
-        latency = scenario.engine.latency_ms / 1000
-        self.world = VirtualWorld.made(self._seed, latency, time_ns=time_ns)
-        self.coordinator = VirtualCoordinator(self.world, home, boot)
-        cache = BlobCache(
-            self._folder / "files", FleetTopics(FLEET), latency, self.coordinator.source
-        )
-        files = self.files = SharedFiles(cache, self.world.loop)
-        self._context = VirtualContext(
-            world=self.world,
-            topics=FleetTopics(FLEET),
-            swapper=Swapper(scenario.engine.agents_in_memory),
-            files=files,
-            resources=self._resources(BlobFolder(files.folder, durable=False)),
-            rules=rules_of(scenario),
-            capabilities=find_capabilities(),
-            seed=self._seed,
-            blank_store=make_blank_store(self._folder / "files" / "agent.db"),
-            agents=self._folder / "agents",
-            settings=settings_of(scenario),
-            era=self._era,
-            rollout=self._rollout_gear(),
-        )
-
-    def device(self, name: DeviceId) -> VirtualDevice:
-        """Return a device of the plan, whether it is on or off."""
-        if name not in self.devices:
-            self.devices[name] = VirtualDevice(self._context, name)
-        return self.devices[name]
-
-    def _made_proxy(self, home: Path, settings: ProxyHomeSettings, boot: BootId) -> VirtualProxy:
-        proxy = VirtualProxy(self.world, home, settings, boot)
-        proxy.start()
-        return proxy
-
-
-def _pictures(prepared: Prepared) -> SizedPictures | SizedScenes | None:
-    spec = prepared.preprocessing
-    return None if spec.mode == "text" else sized_samples(prepared.split.train, spec)
+def _asked_rules(scenario: Scenario) -> tuple[Rule, ...]:
+    """Return the rules that may have something to do in a scenario."""
+    chosen, rollout = ACTING, scenario.rollout
+    if scenario.detection.mode != "off":
+        chosen |= MEASURING
+    if rollout is not None:
+        chosen |= COMPARING
+    if trainer_of(scenario) is not None or (
+        rollout is not None and rollout.candidate.kind == "adapted"
+    ):
+        chosen |= TRAINED
+    return in_order(chosen)

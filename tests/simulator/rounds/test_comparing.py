@@ -84,7 +84,6 @@ def test_the_ensemble_answers_by_the_sum_of_all_weighted_scores() -> None:
     ("change", "told"),
     [
         ("engine.workers=2", "engine.workers 2"),
-        ("engine.agents=full", "engine.agents 'full'"),
         ("engine.latency_ms=5", "engine.latency_ms 5"),
         ("engine.kind=mqtt", "engine.kind 'mqtt'"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,10 +18,10 @@ Ran = tuple[list[StageRecord], list[EntryBody]]
 JOINED = {"device-4", "device-5"}
 
 
-def scenario(newcomers: str, **engine: Any) -> Scenario:
+def scenario(newcomers: str) -> Scenario:
     """Return `small` where two devices join three with the second stage."""
     groups = {"rule": "redrawn", "new_share": 1.0, "joining": 2, "newcomers": newcomers}
-    return small(devices={"groups": groups}, rounds={"per_stage": 4, "cohort": 3}, engine=engine)
+    return small(devices={"groups": groups}, rounds={"per_stage": 4, "cohort": 3})
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +70,7 @@ def test_light_agents_forget_them_too(excluded: Ran, tmp_path: Path) -> None:
     from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
     from tests.simulator.rounds.small import Watching
 
-    what = prepared(scenario("excluded", agents="light"))
+    what = prepared(scenario("excluded"))
     engine = LightEngine(what, tmp_path, Watching())
     try:
         records = [engine.learn(stage) for stage in what.plan.stages]

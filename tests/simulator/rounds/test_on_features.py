@@ -179,7 +179,7 @@ def test_the_ledger_names_the_backbone(tmp_path: Path) -> None:
 def _features_in_memory(folder: Path) -> int:
     """Return the number of exemplars whose features lie in the devices' newest memories."""
     kept = 0
-    for path in folder.glob("agents/*/state/blobs/**/*"):
+    for path in folder.glob("files/**/*"):
         data = path.read_bytes() if path.is_file() else b""
         try:
             memory = read_memory(data, 64)

@@ -43,10 +43,10 @@ def test_weights_that_diverge_end_the_run(
     assert "train with a lower rate" in sentence
 
 
-def test_light_agents_leave_the_entries_of_whole_ones_up_to_the_stop(tmp_path: Path) -> None:
+def test_light_agents_leave_the_entries_of_ones_that_act_up_to_the_stop(tmp_path: Path) -> None:
     what = prepared(small(method=DIVERGING, rounds={"void_rounds": 3}))
     told = []
-    for name, make in (("full", InProcessEngine), ("light", LightEngine)):
+    for name, make in (("timed", InProcessEngine), ("light", LightEngine)):
         engine = make(what, tmp_path / name, Watching())
         with closing(engine):
             with pytest.raises(EngineError):

@@ -13,7 +13,7 @@ HEAD = 'title = "proxy"\n[method]\nname = "lga"\n[method.settings]\nnetwork = "m
 ALLOWED = "[devices.policy]\npublish_gradients = true\n"
 
 
-@pytest.mark.parametrize("engine", ['agents = "light"', 'kind = "inprocess"', 'kind = "mqtt"'])
+@pytest.mark.parametrize("engine", ['kind = "inprocess"', 'kind = "mqtt"'])
 def test_agents_of_every_kind_have_one(engine: str, tmp_path: Path) -> None:
     scenario = parse_scenario("s", f"{HEAD}{ALLOWED}[engine]\n{engine}\n", tmp_path)
     assert scenario.devices.policy.publish_gradients

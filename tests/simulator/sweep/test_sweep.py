@@ -23,12 +23,12 @@ def cases(out: Path, *vary: str, changes: Sequence[str] = ()) -> list[str]:
 
 
 def test_every_combination_of_values_is_a_case(tmp_path: Path) -> None:
-    names = cases(tmp_path, RIDGES, 'engine.agents=["light", "full"]')
+    names = cases(tmp_path, RIDGES, 'engine.training=["loop", "stack"]')
     assert names == [
-        "digits-tiny,ridge=100,agents=light",
-        "digits-tiny,ridge=100,agents=full",
-        "digits-tiny,ridge=1e+06,agents=light",
-        "digits-tiny,ridge=1e+06,agents=full",
+        "digits-tiny,ridge=100,training=loop",
+        "digits-tiny,ridge=100,training=stack",
+        "digits-tiny,ridge=1e+06,training=loop",
+        "digits-tiny,ridge=1e+06,training=stack",
     ]
 
 
@@ -38,8 +38,8 @@ def test_every_combination_of_values_is_a_case(tmp_path: Path) -> None:
         ("method.settings.ridge=1e2", "no list of values"),
         ("method.settings.ridge=[]", "no list of values"),
         ("method.settings.ridge=[1.0, 1.0]", "a value stands twice"),
-        ("engine.agent=[1, 2]", "did you mean 'agents'"),
-        ('engine.agents=["light", "heavy"]', "engine.agents"),
+        ("engine.worker=[1, 2]", "did you mean 'workers'"),
+        ('engine.training=["loop", "heap"]', "engine.training"),
     ],
 )
 def test_what_cannot_be_run_is_told_before_anything_runs(

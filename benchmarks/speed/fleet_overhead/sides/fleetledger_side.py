@@ -2,9 +2,9 @@
 
     python -m benchmarks.speed.fleet_overhead.sides.fleetledger_side 1000 10000 5 AGENTS [WORKERS]
 
-Agents, floats, rounds. AGENTS is `light`, `full`, or a number: full agents of which so many stay in
-memory. WORKERS is how many programs train light agents beside this one. Where the processor's time
-goes is written to PROFILE, a file.
+Agents, floats, rounds. AGENTS is `told` or `acting`: what to do, or by themselves, with a latency.
+WORKERS is how many programs train told ones beside this one. Where the processor's time goes is
+written to PROFILE, a file.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Clock:
 
 def scenario_of(agents: int, floats: int, rounds: int, kind: str, workers: int) -> Scenario:
     """Return one stage of so many rounds, in which everybody takes part."""
-    agents_are = {"agents_in_memory": int(kind)} if kind.isdigit() else {"agents": kind}
+    in_time = {"latency_ms": 5.0} if kind == "acting" else {}
     return Scenario.model_validate(
         {
             "title": "The machinery alone",
@@ -88,7 +88,7 @@ def scenario_of(agents: int, floats: int, rounds: int, kind: str, workers: int) 
             "devices": {"count": agents},
             "rounds": {"per_stage": rounds, "quorum": 1.0},
             "method": {"name": "echo", "settings": {"hidden": HIDDEN[floats]}},
-            "engine": {"device": "cpu", "workers": workers, **agents_are},
+            "engine": {"device": "cpu", "workers": workers, **in_time},
             "evaluation": {"every_rounds": rounds},
         }
     )

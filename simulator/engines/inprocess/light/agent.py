@@ -104,7 +104,7 @@ class CountingAgent:
                         pass  # time passes elsewhere
                     case _:
                         name = type(request).__name__
-                        raise EngineError(f"engine.agents: {name} asks for 'full' agents")
+                        raise EngineError(f"{name}: agents that are told what to do cannot do that")
         self._kept.told = self._state.told
 
 

@@ -8,7 +8,7 @@ group.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -29,9 +29,10 @@ from fleetledger.schemas.topics import DownLeaf
 from fleetledger.schemas.values import BootId, DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.light.coordinator import LightCoordinator
 from fleetledger.simulator.engines.inprocess.light.timed_world import TimedWorld
-from fleetledger.simulator.virtual.coordinator import GROUP_SECONDS
 from fleetledger.simulator.virtual.inbox import MemoryInbox
 from fleetledger.simulator.virtual.loop import Endpoint
+
+GROUP_SECONDS = 0.02
 
 
 class ConnectedDevice(Protocol):
@@ -60,6 +61,8 @@ class TimedCoordinator(LightCoordinator):
         self._sender = Sender(self.fleet, COORDINATOR, boot)
         self._there: dict[DeviceId, ConnectedDevice] = {}
         self._birth: CoordinatorBirth | None = None
+        self._waiting: dict[DeviceId, list[Message]] = {}
+        """For devices that are off, and were on in this process."""
         self._retained: dict[DeviceId, dict[DownLeaf, Message]] = {}
         self._sizes: dict[str, tuple[Message, int]] = {}
         """Of the last message of each kind, since many devices get the same."""
@@ -72,15 +75,17 @@ class TimedCoordinator(LightCoordinator):
         self.hear(inputs.CoordinatorConnected())
 
     def connect(self, device: ConnectedDevice) -> None:
-        """Tell a device that has come what is retained for it, and from then on what it is sent."""
+        """Tell a device that has come what waits and what is retained for it, and then the rest."""
         self._there[device.name] = device
-        retained = self._retained.get(device.name, {}).values()
-        for body in retained if self._birth is None else (self._birth, *retained):
+        waiting, retained = self._waiting.pop(device.name, []), self._retained.get(device.name, {})
+        births = [] if self._birth is None else [self._birth]
+        for body in (*waiting, *births, *retained.values()):
             self._tell(device.name, body)
 
-    def disconnect(self, device: DeviceId) -> None:
-        """Tell a device nothing any more."""
+    def disconnect(self, device: DeviceId, unread: Iterable[Message]) -> None:
+        """Keep what a device has not read, and what it is sent, until it is back."""
         self._there.pop(device, None)
+        self._waiting[device] = [*unread]
 
     def hear(self, happening: inputs.Input, payload: bytes | None = None) -> None:
         """Take what has arrived, with the payload that belongs to it."""
@@ -138,9 +143,16 @@ class TimedCoordinator(LightCoordinator):
 
     def _tell(self, name: DeviceId, body: Message) -> None:
         device = self._there.get(name)
-        if device is not None:
+        if device is None:
+            self.keep(name, body)
+        else:
             size = self._size(body)
             self._world.carry(("to", name), lambda: device.hear(body, size))
+
+    def keep(self, device: DeviceId, body: Message) -> None:
+        """Keep a message for a device that was there, as a broker does for its session."""
+        if device in self._waiting:
+            self._waiting[device].append(body)
 
     def _size(self, body: Message) -> int:
         known = self._sizes.get(body.kind)

@@ -1,6 +1,6 @@
 """A device of light agents that act: its agent's rules on records in memory, in virtual time.
 
-What the rules ask for is done at once, by the jobs that whole agents in memory have. An answer is
+What the rules ask for is done at once, by the jobs in `virtual.device_jobs`. An answer is
 taken before the next message: in another order a device that is late reports something else.
 Files lie in one folder of the fleet; which of them a device has, its rules know.
 """
@@ -177,7 +177,7 @@ class _Run:
     wake_at: float = math.inf
     answers: deque[inputs.Input] = field(default_factory=deque)
     """Of what was asked."""
-    messages: deque[inputs.Input] = field(default_factory=deque)
+    messages: deque[Message] = field(default_factory=deque)
 
 
 class TimedDevice:
@@ -213,8 +213,7 @@ class TimedDevice:
         self._tags = settings.tags
         home, models = AgentHome(context.agents / name, settings), context.resources.models
         failing = gear is not None and name in gear.fleet.failing
-        self.jobs = VirtualDeviceJobs(context.resources, failing=failing)
-        self.jobs.equipment = Equipment(
+        equipment = Equipment(
             home,
             context.files,
             self._memory.slots,
@@ -226,6 +225,7 @@ class TimedDevice:
                 secret=seeded_secret(context.seed, name),
             ),
         )
+        self.jobs = VirtualDeviceJobs(context.resources, equipment, failing=failing)
 
     def memory(self) -> DeviceMemory:
         """Return what it remembers now."""
@@ -276,7 +276,7 @@ class TimedDevice:
         run = self._run
         if run is not None:
             self._say(run, Death(reason="the agent was stopped"))
-            self._context.coordinator.disconnect(self.name)
+            self._context.coordinator.disconnect(self.name, run.messages)
             self.memory()
             self.close()
 
@@ -294,12 +294,14 @@ class TimedDevice:
             endpoint.not_before = max(endpoint.not_before, until)
 
     def hear(self, body: Message, size: int) -> None:
-        """Take what the coordinator says, unless it is off."""
+        """Take what the coordinator says; what comes when it is off waits for it."""
         run = self._run
-        if run is not None:
-            self._count(2, size)
-            run.messages.append(self._read(body))
-            run.endpoint.ask()
+        if run is None:
+            self._context.coordinator.keep(self.name, body)
+            return
+        self._count(2, size)
+        run.messages.append(body)
+        run.endpoint.ask()
 
     def _read(self, body: Message) -> inputs.Input:
         boot = self._context.coordinator.boot
@@ -330,7 +332,7 @@ class TimedDevice:
             if run.answers:
                 self._give(run, run.answers.popleft())
             elif run.messages:
-                self._give(run, run.messages.popleft())
+                self._give(run, self._read(run.messages.popleft()))
             else:
                 self._give(run, inputs.Ticked())
         self.unanswered = len(run.state.records.outbox)

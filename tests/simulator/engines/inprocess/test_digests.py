@@ -12,9 +12,7 @@ from tests.simulator.engines.inprocess.small import (
     PART,
     ByHand,
     Quiet,
-    digests,
     fleet_of,
-    learn_all,
 )
 
 FIVE = {"count": 5}
@@ -50,7 +48,7 @@ def test_forms_that_see_the_split_come_to_the_sum_of_the_devices_parts(
 def test_payloads_that_are_offered_cross_in_blocks(tmp_path: Path, cache: Path) -> None:
     settings = {"form": "exact", "map_width": 400, "max_samples_per_part": PART}
     method = {"name": "stsa", "settings": settings}
-    prepared = fleet_of(cache, devices=FIVE, method=method, engine={"agents_in_memory": 1})
+    prepared = fleet_of(cache, devices=FIVE, method=method)
     engine = InProcessEngine(prepared, tmp_path, Quiet())
     for stage in prepared.plan.stages:
         record = engine.learn(stage)
@@ -70,15 +68,6 @@ def test_the_same_seed_gives_the_same_ledger(tmp_path: Path, cache: Path) -> Non
         ledgers.append([_timeless(e) for e in engine._fleet.coordinator.engine.ledger.entries()])
         engine.close()
     assert ledgers[0] == ledgers[1]
-
-
-def test_agents_that_rest_on_disk_come_to_the_same_digests(tmp_path: Path, cache: Path) -> None:
-    found = []
-    for awake in (64, 2):
-        engine = {"agents_in_memory": awake}
-        prepared = fleet_of(cache, "estimated", devices={"count": 8}, engine=engine)
-        found.append(digests(learn_all(prepared, tmp_path / str(awake))))
-    assert found[0] == found[1]
 
 
 def _timeless(entry: Entry) -> tuple[object, ...]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from tests.simulator.engines.inprocess.small import (
     ByHand,
     Quiet,
+    bodies,
     changed,
     counted_of,
     fleet_of,
@@ -85,3 +87,21 @@ def test_of_a_large_fleet_a_share_can_take_part(tmp_path: Path, cache: Path) -> 
     for record in records:
         assert sum(device.online for device in record.devices.values()) == 3
         assert record.fleet_seconds < 60
+
+
+def test_messages_wait_for_a_device_that_is_away(tmp_path: Path, cache: Path) -> None:
+    """It gives parts for each stage, as one whose messages a broker kept."""
+    sections = {"stages": {"classes": 8, "count": 4}, "engine": {"deadline_seconds": 100.0}}
+    plan = changed(fleet_of(cache, **sections).plan, 2, device_3={"online": False})
+    plan = changed(plan, 3, device_3={"online": False})
+    prepared = fleet_of(cache, plan=plan, **sections)
+    engine = InProcessEngine(prepared, tmp_path, Quiet())
+    for stage in plan.stages:
+        engine.learn(stage)
+    stages = {
+        body.part.key.stage
+        for name, body in bodies(engine)
+        if isinstance(body, ContributionAccepted) and name == "device-3"
+    }
+    engine.close()
+    assert stages == {1, 2, 3, 4}

@@ -10,43 +10,7 @@ from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.schemas.models import Manifest
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
-from fleetledger.transport.interface import OutgoingMessage
-from fleetledger.transport.meter import Counts
 from tests.simulator.engines.inprocess.small import Quiet, fleet_of, learn_all
-
-
-def test_bytes_are_those_of_the_messages(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepared = fleet_of(cache, "exact")
-    engine = InProcessEngine(prepared, tmp_path, Quiet())
-    network = engine._fleet.world.network
-    sent: dict[str, int] = {}
-    route = network.route
-
-    def count(message: OutgoingMessage, user: str | None) -> bool:
-        sent[message.topic] = sent.get(message.topic, 0) + len(message.payload)
-        return route(message, user)
-
-    monkeypatch.setattr(network, "route", count)
-    born = sum(len(message.payload) for message in network._retained.values())
-    record = engine.learn(prepared.plan.stages[0])
-    exported = engine._fleet.coordinator.state.models.by_version[1].exported
-    lineage = engine._fleet.coordinator.state.lineages.current
-    assert exported is not None
-    assert lineage is not None
-    fetched = {exported.manifest.digest, *(offer.digest for offer in exported.files)}
-    assert lineage.digest in fetched
-    for name, device in record.devices.items():
-        # Files are fetched once for all, beside the network, and charged to each device.
-        costs = [engine._fleet.files.costs[digest].of(name) for digest in fetched]
-        charged = sum(costs, Counts())
-        up = sum(size for topic, size in sent.items() if f"/up/{name}/" in topic)
-        down = sum(size for topic, size in sent.items() if f"/down/{name}/" in topic)
-        assert device.bytes_up == up + charged.bytes_up
-        assert device.bytes_down == down + born + charged.bytes_down
-        assert charged.bytes_down > sum(offer.size for offer in exported.files)
-    engine.close()
 
 
 def test_everything_that_arrived_is_counted_and_timed(tmp_path: Path, cache: Path) -> None:

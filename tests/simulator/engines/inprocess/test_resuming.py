@@ -8,8 +8,6 @@ import pytest
 
 from fleetledger.coordinator.topics.contributions.entries import ContributionWithdrawn
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
-from fleetledger.simulator.engines.inprocess.fleet import Fleet, WholeFleet
-from fleetledger.simulator.engines.inprocess.light.timed_fleet import TimedFleet
 from fleetledger.simulator.virtual.loop import Loop
 from tests.simulator.engines.inprocess.small import (
     Quiet,
@@ -19,7 +17,6 @@ from tests.simulator.engines.inprocess.small import (
     learn_all,
 )
 
-WHOLE, LIGHT = WholeFleet, TimedFleet
 BY_DAY = [*(("exact", steps) for steps in (3, 70, 120, 200)), ("estimated", 90)]
 """At the beginning, in the midst of both stages and at the end; points between are by night."""
 
@@ -41,7 +38,6 @@ def cut_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     monkeypatch.setattr(Loop, "step", counted)
 
 
-@pytest.mark.parametrize("fleet", [WHOLE, LIGHT])
 @pytest.mark.parametrize(
     ("form", "steps"),
     [
@@ -54,7 +50,6 @@ def test_a_run_that_was_cut_off_ends_with_the_same_digests(
     tmp_path: Path,
     cache: Path,
     monkeypatch: pytest.MonkeyPatch,
-    fleet: type[Fleet],
     form: str,
     steps: int,
 ) -> None:
@@ -62,7 +57,7 @@ def test_a_run_that_was_cut_off_ends_with_the_same_digests(
     undisturbed = digests(learn_all(prepared, tmp_path / "undisturbed"))
     records, cuts = [], 0
     with monkeypatch.context() as patch:
-        engine = InProcessEngine(prepared, tmp_path / "cut", Quiet(), fleet)
+        engine = InProcessEngine(prepared, tmp_path / "cut", Quiet())
         cut_after(patch, steps)
         for stage in prepared.plan.stages:
             try:
@@ -71,7 +66,7 @@ def test_a_run_that_was_cut_off_ends_with_the_same_digests(
                 cuts += 1
                 engine.close()
                 patch.undo()
-                engine = InProcessEngine(prepared, tmp_path / "cut", Quiet(), fleet)
+                engine = InProcessEngine(prepared, tmp_path / "cut", Quiet())
                 records.append(engine.learn(stage))
     withdrawn = [body for _, body in bodies(engine) if isinstance(body, ContributionWithdrawn)]
     engine.close()

@@ -1,7 +1,7 @@
-"""The same fleet with whole agents and with light ones, and what their ledgers say.
+"""The same fleet with both gears of light agents, and what their ledgers say.
 
-Light agents are told what to do where nothing asks for more; else they act by themselves. In both
-ways they leave what whole agents leave.
+Agents are told what to do where nothing asks for more; else they act by themselves. In both ways
+they leave the same.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,10 @@ from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
-from fleetledger.simulator.engines.inprocess.light.timed_fleet import TimedFleet
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.records import StageRecord
 from tests.simulator.rounds.small import Watching
 
-LIGHT = {"agents": "light"}
-TIMED = partial(InProcessEngine, fleet=TimedFleet)
-"""Makes the engine of light agents that act."""
 MEASURED_GATES = ("latency", "memory")
 OF_AGENTS = (DeviceModelStatus,)
 """What only agents that install models say."""
@@ -41,8 +36,6 @@ _LEFT_OUT = {
     "old-model.chosen": {"answer"},
 }
 """Indices and seconds; a manifest tells both."""
-_MEASURED_OF_STAGES = ("manifest", "fleet_seconds", "seconds", "peak_memory_mib")
-_MEASURED_OF_DEVICES = ("bytes_up", "bytes_down", "compute_seconds", "answered_seconds")
 
 
 @dataclass
@@ -81,38 +74,9 @@ def learn(
 
 
 def both(what: Prepared, folder: Path) -> tuple[Learned, Learned]:
-    """Let the same fleet learn with whole agents and with light ones that are told what to do.
-
-    Light ones that act by themselves must leave what whole agents leave.
-    """
-    full, _ = in_time(what, folder)
-    return full, learn(LightEngine, what, folder / "light")
-
-
-def in_time(what: Prepared, folder: Path) -> tuple[Learned, Learned]:
-    """Let the same fleet learn with whole agents and with light ones that act, which act alike."""
-    full = learn(InProcessEngine, what, folder / "full")
-    timed = learn(TIMED, what, folder / "timed")
-    assert told(timed.ledger) == told(full.ledger)
-    assert timed.models == full.models
-    for one, two in zip(full.records, timed.records, strict=True):
-        assert _alike(two) == _alike(one)
-    return full, timed
-
-
-def _alike(record: StageRecord) -> dict[str, Any]:
-    """Return what of a record is not measured on the way."""
-    content = record.model_dump(mode="json")
-    for name in _MEASURED_OF_STAGES:
-        content.pop(name)
-    for device in content["devices"].values():
-        for name in _MEASURED_OF_DEVICES:
-            device.pop(name)
-    for one in (*content["transitions"], *content["rounds"]):
-        for name in ("seconds", "training_seconds"):
-            one.pop(name, None)
-    content["transitions"].sort(key=repr)  # they come in the order of the clock
-    return content
+    """Let the same fleet learn with agents that act by themselves, and with those that are told."""
+    timed = learn(InProcessEngine, what, folder / "timed")
+    return timed, learn(LightEngine, what, folder / "light")
 
 
 def told(ledger: Sequence[tuple[Entry, EntryBody]]) -> list[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Light agents that act by themselves leave the entries, models and records of whole agents."""
+"""Light agents act by themselves: in time, by their own rules, with what they report."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
 from fleetledger.coordinator.topics.proxy.entries import OldModelChosen
 from fleetledger.device_agent.core.inputs import Input
 from fleetledger.device_agent.core.requests import Measure
-from fleetledger.learning.numerics import detection
-from fleetledger.learning.numerics.conformal import first_number
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
-from fleetledger.simulator.engines.inprocess.light.timed_fleet import TimedFleet
 from fleetledger.simulator.virtual.device_jobs import VirtualDeviceJobs
-from tests.simulator.engines.inprocess.light.both import TIMED, in_time, learn, means, told
+from tests.simulator.engines.inprocess.light.both import learn, told
 from tests.simulator.engines.inprocess.small import Quiet, changed, fleet_of
 from tests.simulator.rounds.small import Watching, prepared, small, with_proxy
 
@@ -27,7 +24,7 @@ DETECTION = {"quiet_images": 100, "min_images": 5}
 
 
 def test_every_device_installs_every_model(cache: Path, tmp_path: Path) -> None:
-    _, timed = in_time(fleet_of(cache), tmp_path)
+    timed = learn(InProcessEngine, fleet_of(cache), tmp_path)
     told_of = [body.status.version for body in timed.bodies(DeviceModelStatus)]
     assert sorted(told_of) == [1, 1, 1, 2, 2, 2]
     for record in timed.records:
@@ -38,7 +35,7 @@ def test_every_device_installs_every_model(cache: Path, tmp_path: Path) -> None:
 
 
 def test_reports_open_a_stage(cache: Path, tmp_path: Path) -> None:
-    _, timed = in_time(fleet_of(cache, stages=REPORTS), tmp_path)
+    timed = learn(InProcessEngine, fleet_of(cache, stages=REPORTS), tmp_path)
     assert {item.why for item in timed.records[1].transitions} == {"class name"}
 
 
@@ -53,20 +50,19 @@ def test_new_images_are_measured(
         asked.append(tuple(image.path for image in request.images))
         return measure(self, request)
 
-    # The chance that breaks ties is drawn by a manifest, which names entries by their indices.
-    monkeypatch.setattr(detection, "first_number", lambda own: first_number(own.partition("/")[0]))
     monkeypatch.setattr(VirtualDeviceJobs, "_measure", noted)
-    in_time(
-        fleet_of(cache, stages=REPORTS, detection=DETECTION, devices={"count": count}), tmp_path
-    )
-    half = len(asked) // 2
-    assert half >= count
-    assert sorted(asked[half:]) == sorted(asked[:half])
+    sections = {"stages": REPORTS, "detection": DETECTION, "devices": {"count": count}}
+    timed = learn(InProcessEngine, fleet_of(cache, **sections), tmp_path)
+    assert len(set(asked)) >= count
+    plain = learn(InProcessEngine, fleet_of(cache, devices={"count": count}), tmp_path / "plain")
+    assert [one.aggregate for one in timed.records] == [one.aggregate for one in plain.records]
 
 
 def test_messages_take_their_time(cache: Path, tmp_path: Path) -> None:
-    _, slow = in_time(fleet_of(cache, engine={"latency_ms": 200.0}), tmp_path / "slow")
-    quick = learn(TIMED, fleet_of(cache, engine={"latency_ms": 0.0}), tmp_path / "quick")
+    slow, quick = (
+        learn(InProcessEngine, fleet_of(cache, engine={"latency_ms": latency}), tmp_path / name)
+        for name, latency in (("slow", 200.0), ("quick", 0.0))
+    )
     assert told(slow.ledger) == told(quick.ledger)
     assert slow.records[0].fleet_seconds > quick.records[0].fleet_seconds + 0.5
 
@@ -75,7 +71,7 @@ def test_who_is_late_counts_later(cache: Path, tmp_path: Path) -> None:
     what = fleet_of(cache, engine={"deadline_seconds": 100.0})
     plan = changed(what.plan, 1, device_3={"delay_seconds": 130.0})
     plan = changed(plan, 2, device_1={"delay_seconds": 60.0})
-    _, timed = in_time(replace(what, plan=plan), tmp_path)
+    timed = learn(InProcessEngine, replace(what, plan=plan), tmp_path)
     assert timed.records[0].devices["device-3"].answered_seconds is None
     assert 60 <= (timed.records[1].devices["device-1"].answered_seconds or 0) < 70
 
@@ -86,13 +82,16 @@ def test_who_is_late_with_a_report_says_all_that_is_new(cache: Path, tmp_path: P
     what = fleet_of(cache, stages=REPORTS, engine=engine)
     plan = changed(what.plan, 1, device_3={"delay_seconds": 130.0})
     plan = changed(plan, 2, device_1={"delay_seconds": 60.0})
-    in_time(replace(what, plan=plan), tmp_path)
+    timed = learn(InProcessEngine, replace(what, plan=plan), tmp_path)
+    met = timed.records[1].transitions
+    holders = [name for name, one in plan.stages[1].devices.items() if len(one.indices)]
+    assert sorted(item.device for item in met) == sorted(holders)
 
 
 def test_who_is_away_gives_what_was_held_back(cache: Path, tmp_path: Path) -> None:
     what = fleet_of(cache, engine={"deadline_seconds": 500.0})
     plan = changed(what.plan, 1, device_2={"online": False})
-    _, timed = in_time(replace(what, plan=plan), tmp_path)
+    timed = learn(InProcessEngine, replace(what, plan=plan), tmp_path)
     assert 500 <= timed.records[0].fleet_seconds < 520
 
 
@@ -103,7 +102,8 @@ def test_who_is_away_gives_what_was_held_back(cache: Path, tmp_path: Path) -> No
 )
 def test_parts_of_every_size(settings: dict[str, Any], cache: Path, tmp_path: Path) -> None:
     method = {"name": "stsa", "settings": {"max_samples_per_part": 40, **settings}}
-    _, timed = in_time(fleet_of(cache, method=method, devices={"count": 5}), tmp_path)
+    what = fleet_of(cache, method=method, devices={"count": 5})
+    timed = learn(InProcessEngine, what, tmp_path)
     largest = max(body.part.payload_bytes for body in timed.bodies(ContributionAccepted))
     assert (largest > 64 * 1024) is (settings["form"] == "exact")
 
@@ -111,7 +111,7 @@ def test_parts_of_every_size(settings: dict[str, Any], cache: Path, tmp_path: Pa
 def test_payloads_leave_the_memory_with_their_receipts(cache: Path, tmp_path: Path) -> None:
     method = {"name": "stsa", "settings": {"form": "exact", "map_width": 400}}
     what = fleet_of(cache, method=method)
-    engine = InProcessEngine(what, tmp_path, Quiet(), TimedFleet)
+    engine = InProcessEngine(what, tmp_path, Quiet())
     for stage in what.plan.stages:
         engine.learn(stage)
     assert all(not device._memory.payloads for device in engine._fleet.devices.values())
@@ -121,7 +121,7 @@ def test_payloads_leave_the_memory_with_their_receipts(cache: Path, tmp_path: Pa
 
 def test_the_same_seed_gives_the_same_times(cache: Path, tmp_path: Path) -> None:
     what = fleet_of(cache, "estimated")
-    one, two = (learn(TIMED, what, tmp_path / name) for name in ("one", "two"))
+    one, two = (learn(InProcessEngine, what, tmp_path / name) for name in ("one", "two"))
     assert [entry.time_ns for entry, _ in one.ledger] == [entry.time_ns for entry, _ in two.ledger]
 
 
@@ -129,15 +129,8 @@ def test_the_same_seed_gives_the_same_times(cache: Path, tmp_path: Path) -> None
 @pytest.mark.usefixtures("own_cache")
 def test_gradients_reach_a_proxy(tmp_path: Path) -> None:
     what = prepared(with_proxy())
-    full, timed = (
-        learn(make, what, tmp_path / name)
-        for name, make in (("full", InProcessEngine), ("timed", TIMED))
-    )
-    assert means(timed) == means(full)
-    assert timed.models == full.models
-    chosen, expected = (learned.bodies(OldModelChosen) for learned in (timed, full))
-    assert [body.answer for body in chosen] == [body.answer for body in expected]
-    assert chosen[-1].answer.gradients > 0
+    timed = learn(InProcessEngine, what, tmp_path)
+    assert timed.bodies(OldModelChosen)[-1].answer.gradients > 0
     carried = timed.records[0].proxy
     assert carried is not None
     assert carried.gradient_bytes > 0
@@ -147,7 +140,7 @@ def test_gradients_reach_a_proxy(tmp_path: Path) -> None:
 def test_memories_of_rounds_that_are_over_are_removed(tmp_path: Path) -> None:
     settings = {"preset": "fedavg-exemplars", "exemplars": 12}
     what = prepared(small(method={"settings": settings}))
-    engine = InProcessEngine(what, tmp_path, Watching(), TimedFleet)
+    engine = InProcessEngine(what, tmp_path, Watching())
     for stage in what.plan.stages:
         engine.learn(stage)
     held = {device._memory.records.memory for device in engine._fleet.devices.values()}

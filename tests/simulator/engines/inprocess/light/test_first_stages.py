@@ -48,11 +48,11 @@ def assert_same(one: Learned, two: Learned) -> None:
         assert first.contributions == second.contributions
 
 
-def test_the_entries_are_those_of_whole_agents(what: Prepared, tmp_path: Path) -> None:
-    full = learn(InProcessEngine, what, tmp_path / "full")
+def test_the_entries_are_those_of_agents_that_act(what: Prepared, tmp_path: Path) -> None:
+    timed = learn(InProcessEngine, what, tmp_path / "timed")
     light = learn(LightEngine, what, tmp_path / "light")
-    assert said(light.ledger) == said(full.ledger)
-    assert_same(full, light)
+    assert said(light.ledger) == said(timed.ledger)
+    assert_same(timed, light)
     assert len(means(light)) == 2
     assert len(light.bodies(BackboneImported)) == 1
 

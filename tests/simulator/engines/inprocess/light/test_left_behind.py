@@ -45,11 +45,11 @@ def test_the_ledger_verifies_and_says_that_answers_were_not_kept(tmp_path: Path)
     assert set(report.pruned) == {body.payload for body in answers}
 
 
-def test_bytes_are_nearly_those_of_whole_agents(tmp_path: Path) -> None:
+def test_bytes_are_nearly_those_of_agents_that_act(tmp_path: Path) -> None:
     what = prepared(small(rounds={"per_stage": 3}))
-    full = learn(InProcessEngine, what, tmp_path / "full")
+    timed = learn(InProcessEngine, what, tmp_path / "timed")
     light = learn(LightEngine, what, tmp_path / "light")
-    for one, two in zip(full.records, light.records, strict=True):
+    for one, two in zip(timed.records, light.records, strict=True):
         for name, device in one.devices.items():
             assert two.devices[name].bytes_up == pytest.approx(device.bytes_up, rel=0.1)
             assert two.devices[name].bytes_down == pytest.approx(device.bytes_down, rel=0.1)

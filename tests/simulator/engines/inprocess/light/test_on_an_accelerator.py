@@ -1,4 +1,4 @@
-"""Agents on an accelerator leave the entries that they leave on the processor, light or whole.
+"""Agents on an accelerator leave the entries that they leave on the processor, in both gears.
 
 Answers are rounded and summed there, and come back together. The accelerator is the fake one, which
 computes as the processor does, so that everything is equal to the last bit.
@@ -25,7 +25,7 @@ from fleetledger.methods.training.exchange import ClientUpdate
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from fleetledger.simulator.records import NoveltyCheckRecord
-from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.model import Scenario, asked_of_time
 from fleetledger.simulator.virtual import training
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means, said
 from tests.simulator.rounds.small import on_features, prepared, small
@@ -36,34 +36,35 @@ ROUNDS = 2
 UPLOAD = "learning/training/resident.py:of"
 BACK = "learning/networks/conversion.py:brought_home"
 QUICK: Mapping[str, Any] = {
-    "engine": {"agents": "light", "training": "stack"},
+    "engine": {"training": "stack"},
     "stages": {"classes": 2, "count": 1},
     "rounds": {"per_stage": ROUNDS},
 }
 TWO_STAGES = {**QUICK, "stages": {"classes": 4, "count": 2}, "rounds": {"per_stage": 1}}
+ACTING = "that act by themselves"
 FLEETS: Mapping[str, Scenario] = {
     "in a stack": small(**QUICK),
-    "in a loop": small(**{**QUICK, "engine": {"agents": "light", "training": "loop"}}),
+    "in a loop": small(**{**QUICK, "engine": {"training": "loop"}}),
     "in 16 bits, each alike": small(
         **QUICK, method={"settings": {"upload": "int16", "averaging": "plain"}}
     ),
     "two works, one after the other": on_features("fedhaf", **TWO_STAGES),
-    "whole agents": small(**{**QUICK, "engine": {"agents": "full", "training": "stack"}}),
+    ACTING: small(**{**QUICK, "engine": {"latency_ms": 5.0, "training": "stack"}}),
 }
 COPIES = {
     "in a stack": ROUNDS * (1 + 1 + 1) + 1,
     "in a loop": ROUNDS * (3 + 1 + 3),
     "in 16 bits, each alike": ROUNDS * (1 + 1 + 1) + 1,
     "two works, one after the other": (1 + 1 + 2) + (1 + 1 + 4),
-    "whole agents": ROUNDS * (1 + 1) + 1,
+    ACTING: ROUNDS * (1 + 1) + 1,
 }
 """Of all rounds, back to the host: answers of a stack or of a device, their sum, and the losses of
-each stack and of the step by which the memory of such is measured, once. Whole agents send bytes,
-which the coordinator adds up."""
+each stack and of the step by which the memory of such is measured, once. Agents that act send
+bytes, which the coordinator adds up."""
 
 
 def learned(scenario: Scenario, folder: Path) -> Learned:
-    make = LightEngine if scenario.engine.agents == "light" else InProcessEngine
+    make = InProcessEngine if asked_of_time(scenario) else LightEngine
     return learn(make, prepared(scenario), folder)
 
 
@@ -95,13 +96,16 @@ def test_entries_sums_weights_and_models_are_those_of_the_processor(
     assert all("waiting" not in record.seconds for record in here.records)
 
 
-@pytest.mark.parametrize("agents", ["light", "full"])
+@pytest.mark.parametrize("latency", [20.0, 5.0], ids=["told", "acting"])
 def test_looks_that_devices_share_are_in_the_ledger_as_those_of_each_alone(
-    agents: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    latency: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of devices that train and of those that only look; all else is equal to the last bit."""
     settings = {"preset": "without-psr", "memory_per_class": 3}
-    engine, rounds = {"agents": agents, "training": "stack"}, {"per_stage": ROUNDS, "cohort": 2}
+    engine, rounds = (
+        {"latency_ms": latency, "training": "stack"},
+        {"per_stage": ROUNDS, "cohort": 2},
+    )
     fleet = small(
         **{**QUICK, "engine": engine, "rounds": rounds},
         method={"name": "lga", "settings": settings},
@@ -151,7 +155,7 @@ def test_a_later_round_copies_rows_instead_of_samples_and_a_further_epoch_nothin
     now, *before = PER_ROUND[way]
     seed = 100 * epochs + len(way)  # of weights that no other test has left on the device
     fleet = small(
-        **{**QUICK, "engine": {"agents": "light", "training": way}},
+        **{**QUICK, "engine": {"training": way}},
         method={"settings": {"epochs": epochs, "seed": seed}},
     )
     monkeypatch.setattr(training, "torch_device", lambda _asked: DEVICE)
@@ -175,9 +179,9 @@ def test_a_fleet_that_the_device_has_no_room_for_learns_the_same(
     assert sum("copied agent by agent" in record.message for record in caplog.records) == 1
 
 
-@pytest.mark.parametrize("agents", ["light", "full"])
+@pytest.mark.parametrize("latency", [20.0, 5.0], ids=["told", "acting"])
 def test_a_device_without_an_answer_is_in_no_sum(
-    agents: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    latency: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The weights of one have left the numbers, and of another what goes with them fails."""
     answer, update = RoundsDevice.answer, RoundsDevice.update
@@ -196,7 +200,7 @@ def test_a_device_without_an_answer_is_in_no_sum(
 
     monkeypatch.setattr(RoundsDevice, "answer", diverged)
     monkeypatch.setattr(RoundsDevice, "update", failed)
-    engine = {"agents": agents, "training": "stack"}
+    engine = {"latency_ms": latency, "training": "stack"}
     fleet = small(**{**QUICK, "engine": engine}, data={"per_class": 40}, devices={"count": 12})
     here = learned(fleet, tmp_path / "here")
     there, _ = learned_there(fleet, tmp_path / "there", monkeypatch)

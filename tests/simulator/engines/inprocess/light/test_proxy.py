@@ -1,4 +1,4 @@
-"""With a proxy, too, light agents leave what whole ones leave: it chooses the same old models."""
+"""With a proxy both gears leave the same: it chooses the same old models."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def chosen(learned: Learned) -> list[OldModelChosen]:
     ]
 
 
-def test_scores_old_models_and_weights_are_those_of_whole_agents(
+def test_scores_old_models_and_weights_are_those_of_agents_that_act(
     what: Prepared, light: Learned, tmp_path: Path
 ) -> None:
-    full = learn(InProcessEngine, what, tmp_path)
-    assert chosen(light) == chosen(full)
-    assert by_round(light.ledger) == by_round(full.ledger)
-    assert means(light) == means(full)
-    assert light.models == full.models
-    for one, two in zip(full.records, light.records, strict=True):
+    timed = learn(InProcessEngine, what, tmp_path)
+    assert chosen(light) == chosen(timed)
+    assert by_round(light.ledger) == by_round(timed.ledger)
+    assert means(light) == means(timed)
+    assert light.models == timed.models
+    for one, two in zip(timed.records, light.records, strict=True):
         assert one.proxy is not None
         assert two.proxy is not None
         assert two.proxy.scored == one.proxy.scored

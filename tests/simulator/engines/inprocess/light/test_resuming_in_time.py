@@ -10,13 +10,16 @@ from typing import Any, TypeVar
 import pytest
 
 from fleetledger.coordinator.topics.contributions.entries import ContributionWithdrawn
+from fleetledger.coordinator.topics.rollouts.gates import GateFinding
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.rollouts.record import RolloutRecord
+from fleetledger.simulator.run.preparation import PreparedSeed
+from fleetledger.simulator.scenario.loading import load_scenario
 from fleetledger.simulator.virtual.loop import Loop
-from tests.simulator.engines.inprocess.light.both import TIMED
-from tests.simulator.engines.inprocess.light.test_acting_in_rollouts import LOST, decided, prepared
+from tests.simulator.engines.inprocess.light.both import MEASURED_GATES
 from tests.simulator.engines.inprocess.small import bodies, digests
-from tests.simulator.rollouts.test_whole_runs import SMALL
+from tests.simulator.rollouts.test_whole_runs import LOST, SMALL
 from tests.simulator.rounds.small import Watching, small, with_proxy
 from tests.simulator.rounds.small import prepared as prepared_rounds
 
@@ -56,7 +59,7 @@ class Steps:
 
 
 def run_on(what: Prepared, folder: Path, act: Callable[[InProcessEngine], Came]) -> Came:
-    engine = TIMED(what, folder, Watching())
+    engine = InProcessEngine(what, folder, Watching())
     try:
         return act(engine)
     finally:
@@ -86,6 +89,22 @@ def learned(what: Prepared) -> Callable[[InProcessEngine], list[Any]]:
         return [digests(records), kept]
 
     return act
+
+
+def prepared(name: str, changes: tuple[str, ...]) -> Prepared:
+    # How long models take here decides nothing of what is compared.
+    scenario = load_scenario(name, (*changes, "rollout.plan.gates.latency=1000.0"))
+    return PreparedSeed.load(scenario, scenario.seeds[0]).prepare(Watching())
+
+
+def decided(record: RolloutRecord) -> tuple[Any, ...]:
+    """Return what a rollout came to, without what is measured."""
+    phases = [(one.group, one.mode, one.outcome, *map(gate_of, one.gates)) for one in record.phases]
+    return record.end, record.ever, record.failed, record.unreached, phases
+
+
+def gate_of(found: GateFinding) -> tuple[str, str]:
+    return found.gate, "" if found.gate in MEASURED_GATES else found.outcome
 
 
 @pytest.mark.torch

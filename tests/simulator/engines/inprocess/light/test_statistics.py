@@ -1,4 +1,4 @@
-"""Light agents count as whole ones do: the same entries, payloads, sums, heads and models."""
+"""Light agents count as ones that act do: the same entries, payloads, sums, heads and models."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
-def assert_same(full: Learned, light: Learned) -> None:
-    assert said(light.ledger) == said(full.ledger)
-    assert light.models == full.models
-    assert len(full.bodies(ModelSolved)) == len(full.records)
-    for one, two in zip(full.records, light.records, strict=True):
+def assert_same(timed: Learned, light: Learned) -> None:
+    assert said(light.ledger) == said(timed.ledger)
+    assert light.models == timed.models
+    assert len(timed.bodies(ModelSolved)) == len(timed.records)
+    for one, two in zip(timed.records, light.records, strict=True):
         assert (one.aggregate, one.head, one.version) == (two.aggregate, two.head, two.version)
         assert one.contributions == two.contributions
         assert {n: (d.counted_samples, d.online) for n, d in one.devices.items()} == {
@@ -50,8 +50,8 @@ def assert_same(full: Learned, light: Learned) -> None:
     ],
 )
 def test_statistics_of_every_form(form: str, cache: Path, tmp_path: Path) -> None:
-    full, light = both(fleet_of(cache, form), tmp_path)
-    assert_same(full, light)
+    timed, light = both(fleet_of(cache, form), tmp_path)
+    assert_same(timed, light)
     for record in light.records:
         phases = ("features", "statistics", "solve", "export", "ledger", "fleet")
         assert min(record.seconds[phase] for phase in phases) > 0
@@ -63,12 +63,12 @@ def test_every_method_of_statistics(name: str, cache: Path, tmp_path: Path) -> N
     assert_same(*both(fleet_of(cache, **sections), tmp_path))
 
 
-def test_payloads_that_whole_agents_offer_in_blocks(cache: Path, tmp_path: Path) -> None:
+def test_payloads_that_agents_offer_in_blocks(cache: Path, tmp_path: Path) -> None:
     method = {"name": "stsa", "settings": {"form": "exact", "map_width": 300}}
-    full, light = both(fleet_of(cache, method=method), tmp_path)
-    assert_same(full, light)
+    timed, light = both(fleet_of(cache, method=method), tmp_path)
+    assert_same(timed, light)
     assert max(body.part.payload_bytes for body in light.bodies(ContributionAccepted)) > 64 * 1024
-    for one, two in zip(full.records, light.records, strict=True):
+    for one, two in zip(timed.records, light.records, strict=True):
         for name, device in one.devices.items():
             other = two.devices[name]
             assert other.bytes_up == pytest.approx(device.bytes_up, rel=0.1)
@@ -86,8 +86,8 @@ def test_devices_drop_out_come_back_join_late_leave_and_have_nothing(
     plan = changed(plan, 2, device_4=None, device_5={"indices": nothing})
     plan = changed(plan, 1, device_5={"indices": nothing})
     plan = changed(plan, 3, device_1={"online": False}, device_4=None)
-    full, light = both(replace(what, plan=plan), tmp_path)
-    assert_same(full, light)
+    timed, light = both(replace(what, plan=plan), tmp_path)
+    assert_same(timed, light)
     assert any(entry.kind == "nothing.reported" for entry, _ in light.ledger)
     held_back = [
         body.part.key.stage
@@ -105,8 +105,8 @@ def test_a_share_of_the_devices_is_asked_in_a_stage(cache: Path, tmp_path: Path)
 def test_classes_of_which_there_are_too_few_wait(cache: Path, tmp_path: Path) -> None:
     method = {"name": "fed3r", "settings": {"min_samples_per_class": 40}}
     what = fleet_of(cache, method=method, devices={"count": 4})
-    full, light = both(what, tmp_path)
-    assert_same(full, light)
+    timed, light = both(what, tmp_path)
+    assert_same(timed, light)
     counted = sum(sum(body.part.samples.values()) for body in light.bodies(ContributionAccepted))
     reached = sum(len(m.indices) for s in what.plan.stages for m in s.devices.values())
     assert 0 < counted < reached
@@ -123,8 +123,8 @@ def test_an_image_under_two_classes_counts_under_the_first_and_is_told(
     data = {"set": "npz", "root": str(tmp_path / "twice.npz")}
     stages = {"classes": 4, "count": 2, "order": "as-is"}
     what = fleet_of(cache, data=data, devices={"count": 1}, stages=stages)
-    full, light = both(what, tmp_path)
-    assert_same(full, light)
+    timed, light = both(what, tmp_path)
+    assert_same(timed, light)
     (problem,) = light.bodies(DeviceProblem)
     assert "under two classes" in problem.text
 

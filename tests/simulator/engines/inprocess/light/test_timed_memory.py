@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.inprocess.light.timed_device import TimedContext
 from fleetledger.simulator.engines.inprocess.light.timed_memory import DeviceMemory
-from tests.simulator.engines.inprocess.light.both import TIMED, learn
+from tests.simulator.engines.inprocess.light.both import learn
 from tests.simulator.engines.inprocess.small import fleet_of
 
 REPORTS = {"classes": 4, "count": 2, "opened_by": "reports"}
@@ -42,6 +43,6 @@ def test_a_file_holds_what_devices_remember(
             kept.append(len(memory.payloads))
 
     monkeypatch.setattr(TimedContext, "remember", compared)
-    learn(TIMED, fleet_of(cache, stages=REPORTS, detection={"min_images": 5}), tmp_path)
+    learn(InProcessEngine, fleet_of(cache, stages=REPORTS, detection={"min_images": 5}), tmp_path)
     assert kept[-1] == 0
     assert max(kept) > 0

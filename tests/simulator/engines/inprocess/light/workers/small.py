@@ -14,7 +14,7 @@ from tests.simulator.engines.inprocess.light.both import Learned, learn, means, 
 
 def with_workers(what: Prepared, number: int = 2, **engine: Any) -> Prepared:
     content = what.scenario.model_dump(mode="json")
-    content["engine"] |= {"agents": "light", "workers": number, **engine}
+    content["engine"] |= {"workers": number, **engine}
     return replace(what, scenario=Scenario.model_validate(content))
 
 

@@ -1,14 +1,12 @@
-"""Block exchanges in a virtual world: stepped by the loop, and sharing what many fetch."""
+"""Block exchanges that the loop steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from fleetledger.simulator.virtual.loop import Endpoint, Loop
-from fleetledger.simulator.virtual.network import VirtualConnection
-from fleetledger.simulator.virtual.world import VirtualWorld
 from fleetledger.transport.transfer import BlockExchange, Party
+from tests.chaos.network import VirtualConnection
 
 
 class SteppedExchange(BlockExchange):
@@ -51,11 +49,3 @@ class SteppedExchange(BlockExchange):
             due = self.due()
             if not self.own.waits and due > self._loop.clock.now:
                 return due
-
-
-class VirtualExchange(SteppedExchange):
-    """The exchange of somebody in a virtual world."""
-
-    def __init__(self, world: VirtualWorld, party: Party) -> None:
-        connection = world.network.connection(f"{party.sender.name}.{party.role}")
-        super().__init__(connection, party, world.loop, partial(Endpoint, world.loop))

@@ -1,4 +1,4 @@
-"""Light agents leave the entries, sums, weights and models that full ones leave."""
+"""Agents that are told what to do leave what agents leave that act by themselves."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ THIRD = DeviceId("device-3")
 TIMES = {"seconds": 0.0, "training_seconds": 0.0}
 
 
-def assert_same(full: Learned, light: Learned) -> None:
-    assert said(light.ledger) == said(full.ledger)
-    assert means(light) == means(full)
-    assert len(means(full)) > 0
-    assert light.models == full.models
-    for one, two in zip(full.records, light.records, strict=True):
+def assert_same(timed: Learned, light: Learned) -> None:
+    assert said(light.ledger) == said(timed.ledger)
+    assert means(light) == means(timed)
+    assert len(means(timed)) > 0
+    assert light.models == timed.models
+    for one, two in zip(timed.records, light.records, strict=True):
         assert (one.aggregate, one.head, one.version) == (two.aggregate, two.head, two.version)
         assert one.contributions == two.contributions
         assert [r.model_copy(update=TIMES) for r in two.rounds] == [
@@ -46,9 +46,9 @@ def assert_same(full: Learned, light: Learned) -> None:
 
 
 def test_everybody_takes_part(tmp_path: Path) -> None:
-    full, light = both(prepared(small()), tmp_path)
-    assert_same(full, light)
-    for record in full.records:
+    timed, light = both(prepared(small()), tmp_path)
+    assert_same(timed, light)
+    for record in timed.records:
         assert min(record.seconds[phase] for phase in ("training", "intake", "ledger")) > 0
     for record in light.records:
         phases = ("training", "sums", "hashing", "solve", "export", "ledger", "fleet")
@@ -98,8 +98,8 @@ def test_a_cohort_is_drawn_and_devices_hold_unequal_shares(tmp_path: Path) -> No
             rounds={"per_stage": 3, "cohort": 4},
         )
     )
-    full, light = both(what, tmp_path)
-    assert_same(full, light)
+    timed, light = both(what, tmp_path)
+    assert_same(timed, light)
     assert {len(body.cohort) for body in light.bodies(RoundOpened)} == {4}
 
 
@@ -108,8 +108,8 @@ def test_devices_drop_out_join_late_leave_and_have_nothing(tmp_path: Path) -> No
     plan = changed(what.plan, 1, device_2={"online": False}, device_3=None)
     plan = changed(plan, 2, device_4=None, device_5={"indices": np.empty(0, np.int64)})
     plan = changed(plan, 1, device_5={"indices": np.empty(0, np.int64)})
-    full, light = both(replace(what, plan=plan), tmp_path)
-    assert_same(full, light)
+    timed, light = both(replace(what, plan=plan), tmp_path)
+    assert_same(timed, light)
     nothing = [entry.device for entry, body in light.ledger if entry.kind == "nothing.reported"]
     assert nothing == [DeviceId("device-5")] * 4
     opened = light.bodies(RoundOpened)

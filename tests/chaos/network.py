@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from random import Random
 
 from fleetledger.schemas.envelope import MAX_ENVELOPE_BYTES
@@ -32,9 +31,6 @@ class VirtualConnection(InMemoryConnection):
     """A connection whose owner is told of events instead of waiting for them."""
 
     on_event: Callable[[], None] | None = None
-    may_wait: Callable[[str], bool] | None = None
-    """Whether a message on a topic can wait until something else happens."""
-    _hushed = False
 
     def __init__(
         self,
@@ -57,17 +53,8 @@ class VirtualConnection(InMemoryConnection):
 
     def notify(self) -> None:
         """Tell the owner."""
-        if self.on_event is not None and not self._hushed:
+        if self.on_event is not None:
             self.on_event()
-
-    @contextmanager
-    def hushed(self, topic: str) -> Iterator[None]:
-        """Tell the owner nothing of a message on `topic`, if it can wait."""
-        self._hushed = self.may_wait is not None and self.may_wait(topic)
-        try:
-            yield
-        finally:
-            self._hushed = False
 
 
 class VirtualNetwork(InMemoryBroker):
@@ -80,7 +67,7 @@ class VirtualNetwork(InMemoryBroker):
         self.changed = threading.Condition(self.lock)
         self._loop = loop
         self._latency = latency_seconds
-        self._random = Random(f"network/{seed}")  # noqa: S311 - repeatable, no secret
+        self._random = Random(f"network/{seed}")
         self._last: dict[tuple[int, str], float] = {}
         """When something last arrives, by session and whose it is."""
         self._most = _MOST_REMEMBERED
@@ -110,15 +97,5 @@ class VirtualNetwork(InMemoryBroker):
             now = self._loop.clock.now
             self._last = {key: last for key, last in self._last.items() if last > now}
             self._most = max(_MOST_REMEMBERED, 2 * len(self._last))
-        put = functools.partial(self._put, session, message, qos, retained=retained)
+        put = functools.partial(super().deliver, session, message, qos, retained=retained)
         self._loop.at(arrival, put)
-
-    def _put(
-        self, session: BrokerSession, message: OutgoingMessage, qos: int, *, retained: bool
-    ) -> None:
-        reader = session.connection
-        if isinstance(reader, VirtualConnection):
-            with reader.hushed(message.topic):
-                super().deliver(session, message, qos, retained=retained)
-        else:
-            super().deliver(session, message, qos, retained=retained)
