@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
-from fleetledger.runtime.strict import Strict
+from fleetledger.device_agent.kinds import KINDS, PICTURES, SampleKind
+from fleetledger.runtime.strict import NameIn, Strict
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.rollouts import MAX_IMAGES
 from fleetledger.schemas.tags import Tags
@@ -16,7 +17,6 @@ from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.schemas.variants import VariantChoice
 from fleetledger.transport.mqtt_settings import BrokerSettings
 
-Samples = Literal["pictures", "text", "scenes", "none"]
 DEFAULT_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
 
 
@@ -33,7 +33,7 @@ class AgentDataSettings(Strict):
     values. Left out where `samples` is "none"."""
     evaluation_folder: Path | None = Field(default=None, examples=["evaluation"])
     """The same for images that are never learned from: the model's accuracy is measured on them."""
-    samples: Samples = "pictures"
+    samples: Annotated[str, NameIn(KINDS)] = PICTURES.name
     """What counts as samples: "pictures", "text" for .txt files (docs/text.md#on-a-device), or
     "scenes" for pictures with a mask that gives every pixel a class
     (docs/segmentation.md#scenes-on-a-device). "none" is a device that runs models and has nothing
@@ -49,12 +49,17 @@ class AgentDataSettings(Strict):
 
     @model_validator(mode="after")
     def _has_a_folder(self) -> Self:
-        if self.folder is None and self.samples != "none":
+        if self.folder is None and self.kind.suffixes:
             raise ValueError(
                 "folder: is missing; name the folder of this device's samples, or say "
                 'samples = "none" where it only runs models'
             )
         return self
+
+    @property
+    def kind(self) -> SampleKind:
+        """What lies in the folders."""
+        return KINDS[self.samples]
 
 
 class ModelSettings(Strict):

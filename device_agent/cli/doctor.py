@@ -18,6 +18,7 @@ from fleetledger.device_agent.errors import MissingError, SourceError
 from fleetledger.device_agent.home.health.machine import Machine
 from fleetledger.device_agent.home.home import SETTINGS_FILE, AgentHome
 from fleetledger.device_agent.home.pinned_root import pinned_of
+from fleetledger.device_agent.kinds import NOTHING, PICTURES, SampleKind
 from fleetledger.device_agent.models.execution.jetson import advise, read_jetson
 from fleetledger.device_agent.models.execution.provider_probe import ProbeAnswer, probe
 from fleetledger.device_agent.models.execution.providers import CPU
@@ -26,10 +27,9 @@ from fleetledger.device_agent.models.slots import ModelSlots
 from fleetledger.device_agent.program.capabilities import OPTIONAL_FEATURES
 from fleetledger.device_agent.program.main import mqtt_connect
 from fleetledger.device_agent.program.status import Status, read_status
-from fleetledger.device_agent.samples.sources.folder import SUFFIXES_OF
-from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.samples.sources.masks import load_mask_classes
 from fleetledger.device_agent.samples.sources.scenes import CLASSES, IMAGES, MASKS, named_files
-from fleetledger.device_agent.settings import DEFAULT_PROVIDERS, Samples
+from fleetledger.device_agent.settings import DEFAULT_PROVIDERS
 from fleetledger.methods.registry import METHODS, descriptor
 from fleetledger.runtime.command_report import Report
 from fleetledger.runtime.count_words import count_of
@@ -100,7 +100,7 @@ def examine(home_folder: Path) -> list[Finding]:
         _runtime(home.settings.model.providers),
         *_providers(home.settings.model.providers),
     ]
-    if home.settings.data.samples != "none":
+    if home.settings.data.kind is not NOTHING:
         findings += _method(read_status(home.status_file))
     findings.append(Finding("settings", "ok", f"{home.settings.device} of {home.settings.fleet}"))
     findings += [*_root(home), _broker(home), *_certificates(home), *_folders(home), _space(home)]
@@ -282,33 +282,32 @@ def _candidate(home: AgentHome) -> Iterator[Finding]:
 
 
 def _folders(home: AgentHome) -> Iterator[Finding]:
-    samples = home.settings.data.samples
-    if samples == "none":
+    kind = home.settings.data.kind
+    if kind is NOTHING:
         text = 'none: this device only runs models ([data] samples = "none")'
         yield Finding("data folder", "ok", text)
         if home.evaluation_folder is not None:
-            yield _folder("evaluation folder", home.evaluation_folder, "pictures")
+            yield _folder("evaluation folder", home.evaluation_folder, PICTURES)
         return
-    yield _folder("data folder", home.data_folder, samples)
+    yield _folder("data folder", home.data_folder, kind)
     if home.evaluation_folder is None:
         way_out = "set [data] evaluation_folder to have the model measured here"
-        measured = "the models' masks are" if samples == "scenes" else "accuracy is"
+        measured = "the models' masks are" if kind.masked else "accuracy is"
         yield Finding("evaluation folder", "note", f"none: {measured} not measured", way_out)
     else:
-        yield _folder("evaluation folder", home.evaluation_folder, samples)
+        yield _folder("evaluation folder", home.evaluation_folder, kind)
 
 
-def _folder(about: str, folder: Path, samples: Samples) -> Finding:
+def _folder(about: str, folder: Path, kind: SampleKind) -> Finding:
     if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
         return Finding(about, "missing", f"{folder}: cannot be read", f"mkdir -p {folder}")
-    if samples == "scenes":
+    if kind.masked:
         return _scenes(about, folder)
     classes = [item for item in folder.iterdir() if item.is_dir() and item.name[:1] != "."]
-    suffixes = SUFFIXES_OF[samples]
     number = sum(
-        1 for item in classes for path in item.rglob("*") if path.suffix.lower() in suffixes
+        1 for item in classes for path in item.rglob("*") if path.suffix.lower() in kind.suffixes
     )
-    what = "texts" if samples == "text" else "images"
+    what = f"{kind.noun}s"
     text = f"{folder}: {number} {what} in {len(classes)} class folders"
     if number:
         return Finding(about, "ok", text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fleetledger.device_agent.kinds import KINDS
 from fleetledger.device_agent.program.status import MIB, Status
 from fleetledger.runtime.count_words import count_of
 
@@ -79,7 +80,7 @@ def _learned(status: Status) -> Iterator[str]:
         yield "samples      none: this device only runs models"
         return
     yield f"stage        {status.stage if status.stage is not None else 'none yet'}"
-    what = {"text": "texts", "scenes": "scenes"}.get(status.samples, "images")
+    what = f"{KINDS[status.samples].noun}s"
     left = f", {status.left_out} left out" if status.left_out else ""
     yield f"{what:<12} {status.images_on_disk} on disk, {status.counted_images} counted{left}"
     yield f"parts        {_numbers(status.parts) or 'none yet'}"

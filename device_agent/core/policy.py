@@ -15,6 +15,7 @@ gives pixels classes where there are no masks, and any other where there are sce
 from __future__ import annotations
 
 from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.kinds import KINDS, NOTHING
 from fleetledger.methods.descriptor import Descriptor
 from fleetledger.methods.errors import UnknownMethodError
 from fleetledger.methods.registry import descriptor
@@ -24,7 +25,6 @@ from fleetledger.schemas.proxy import PrototypeGradients
 
 _FEATURES: PayloadKind = "features"
 _IMAGES: PayloadKind = "images"
-_SCENES = "scenes"
 
 
 def refusal(rules: AgentRules, method: str, phase: str = "") -> str:
@@ -54,23 +54,24 @@ def refusal(rules: AgentRules, method: str, phase: str = "") -> str:
 
 def _unsuited(rules: AgentRules, known: Descriptor) -> str:
     """Return why what lies on this device is of no use to a method; empty where it is."""
-    if rules.samples == "none":
+    kind = KINDS.get(rules.samples)
+    if kind is NOTHING:
         return (
             "data.samples = 'none': this device only runs models and has nothing to learn from; "
             "its owner decides in agent.toml"
         )
-    if not rules.samples or known.segments == (rules.samples == _SCENES):
+    if kind is None or known.segments == kind.masked:
         return ""
     if known.segments:
         return (
-            f"data.samples = {rules.samples!r}: method {known.name!r} gives every pixel a class, "
+            f"data.samples = {kind.name!r}: method {known.name!r} gives every pixel a class, "
             "and this device has no masks; its owner sets 'scenes' in agent.toml and puts images, "
             "masks and classes.toml there"
         )
     return (
-        f"data.samples = {_SCENES!r}: method {known.name!r} gives samples a class as a whole, and "
-        "this device has scenes, which show several; its owner sets 'pictures' in agent.toml and "
-        "puts folders of classes there"
+        f"data.samples = {kind.name!r}: method {known.name!r} gives samples a class as a whole, "
+        "and this device has scenes, which show several; its owner sets 'pictures' in agent.toml "
+        "and puts folders of classes there"
     )
 
 

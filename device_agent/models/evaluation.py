@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleetledger.device_agent.core.standing_problems import UNANSWERED, left_out_text
+from fleetledger.device_agent.kinds import kind_of
 from fleetledger.device_agent.models.inference.installed_model import InstalledModel, SampleScores
 from fleetledger.device_agent.models.sample_answers import score_each
 from fleetledger.device_agent.models.uncertainty import (
@@ -22,9 +23,8 @@ from fleetledger.device_agent.models.uncertainty import (
     require_numbers,
 )
 from fleetledger.device_agent.samples.images import PictureFile, PictureOutcome, read_pictures
-from fleetledger.device_agent.samples.sources.folder import SUFFIXES_OF, files_below
-from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
-from fleetledger.device_agent.samples.sources.masks import IGNORED
+from fleetledger.device_agent.samples.sources.folder import files_below
+from fleetledger.device_agent.samples.sources.masks import IGNORED, load_mask_classes
 from fleetledger.device_agent.samples.sources.scenes import CLASSES, named_scenes
 from fleetledger.learning.errors import NotFiniteError
 from fleetledger.learning.numerics.calibration import add_losses, summed_losses
@@ -226,5 +226,4 @@ def _unread(pictures: Sequence[PictureFile], outcome: PictureOutcome) -> str:
 
 
 def _sample_files(folder: Path, preprocessing: AnyPreprocessing) -> list[PictureFile]:
-    suffixes = SUFFIXES_OF["text" if preprocessing.mode == "text" else "pictures"]
-    return [PictureFile(path) for path in files_below(folder, suffixes)]
+    return [PictureFile(path) for path in files_below(folder, kind_of(preprocessing).suffixes)]

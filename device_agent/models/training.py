@@ -23,7 +23,7 @@ from fleetledger.device_agent.home.store.blobs import BlobFolder, OffersPayloads
 from fleetledger.device_agent.models.features.reader import ReadFeatures
 from fleetledger.device_agent.samples.images import PictureFile, read_pictures
 from fleetledger.device_agent.samples.sources.folder import picture_files
-from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.samples.sources.masks import load_mask_classes
 from fleetledger.device_agent.samples.sources.scenes import (
     CLASSES,
     RenamedMasks,

@@ -12,6 +12,7 @@ import numpy as np
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.core.requests import Measure
 from fleetledger.device_agent.core.standing_problems import UNANSWERED, left_out_text
+from fleetledger.device_agent.kinds import PICTURES, kind_of
 from fleetledger.device_agent.models.inference.installed_model import (
     Floats,
     Inputs,
@@ -61,7 +62,7 @@ def head_of(model: InstalledModel) -> ScoringHead:
     """
     manifest = model.manifest
     own = ScoringHead(tuple(manifest.class_names), manifest.logit_scale, manifest.digest)
-    if not model.of_pixels and manifest.preprocessing.mode != "text":
+    if not model.of_pixels and kind_of(manifest.preprocessing) is PICTURES:
         own = own._replace(backbone=manifest.lineage)
     return own._replace(measure="novelty") if model.tells_novelty else own
 

@@ -257,9 +257,9 @@ def rules_of(home: AgentHome) -> AgentRules:
         deadline_seconds=home.settings.model.deadline_hours * 3600,
         evaluates=home.evaluation_folder is not None,
         detection=(
-            None
-            if home.settings.data.samples == "none"
-            else detection_of(home.settings.detection, home.settings.device)
+            detection_of(home.settings.detection, home.settings.device)
+            if home.settings.data.kind.suffixes
+            else None
         ),
         policy=home.settings.policy,
         samples=home.settings.data.samples,

@@ -68,8 +68,7 @@ from fleetledger.device_agent.models.uncertainty import measure, measuring_head
 from fleetledger.device_agent.models.work import Extracted, extract
 from fleetledger.device_agent.program.observation import check_novelty, observed
 from fleetledger.device_agent.samples.sources.cache import DigestCache
-from fleetledger.device_agent.samples.sources.folder import SUFFIXES_OF, FolderSource, picture_files
-from fleetledger.device_agent.samples.sources.no_samples import NoSamples
+from fleetledger.device_agent.samples.sources.folder import FolderSource, picture_files
 from fleetledger.device_agent.samples.sources.scene_folder import SceneFolder
 from fleetledger.device_agent.samples.sources.scenes import scene_files
 from fleetledger.device_agent.samples.sources.shown_classes import ShownCache
@@ -147,6 +146,7 @@ class LocalDeviceJobs:
         self._meter = InferenceMeter()
         self._blobs = blobs
         self._traffic = traffic
+        self._kind = home.settings.data.kind
         self._samples = LocalSamples(home.data_folder)
         self._host = ModelHost(blobs, sessions)
         guards = guards_of(model, blobs, slots, sessions, machine)
@@ -186,19 +186,12 @@ class LocalDeviceJobs:
         return self._meter.now()
 
     @cached_property
-    def _source(self) -> FolderSource | SceneFolder | NoSamples:
-        if self._home.settings.data.samples == "none":
-            return NoSamples()
+    def _source(self) -> FolderSource | SceneFolder:
         cache = DigestCache(self._home.state_folder / "digests.db")
-        if self._has_scenes:
+        if self._kind.masked:
             shown = ShownCache(self._home.state_folder / "masks.db")
             return SceneFolder(self._home.data_folder, cache, shown)
-        suffixes = SUFFIXES_OF[self._home.settings.data.samples]
-        return FolderSource(self._home.data_folder, cache, suffixes=suffixes)
-
-    @property
-    def _has_scenes(self) -> bool:
-        return self._home.settings.data.samples == "scenes"
+        return FolderSource(self._home.data_folder, cache, kind=self._kind)
 
     @cached_property
     def _features(self) -> FeatureCache:
@@ -269,6 +262,8 @@ class LocalDeviceJobs:
         return self._machine.conditions() if self._machine is not None else Conditions()
 
     def _scan(self) -> Input:
+        if not self._kind.suffixes:
+            return inputs.Scanned((), (), 0)
         began = time.monotonic()
         try:
             scanned = self._source.scan()
@@ -384,7 +379,7 @@ class LocalDeviceJobs:
                 return (inputs.UncertaintyMeasured(None, reason=text),)
             model = self._installer.reference_of(model)
             batch = self._home.settings.model.batch
-            files = scene_files if self._has_scenes else picture_files
+            files = scene_files if self._kind.masked else picture_files
             found = measure(request, model, self._home.data_folder, batch, files)
         except (FleetledgerError, LearningError) as error:
             return (inputs.UncertaintyMeasured(None, reason=str(error)),)

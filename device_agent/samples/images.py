@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 from PIL.Image import Image
 
+from fleetledger.device_agent.kinds import MAX_FILE_BYTES, PICTURES, SampleKind, kind_of
 from fleetledger.device_agent.samples.sources.masks import (
     check_same_size,
     decode_mask,
     unknown_values,
     values_in,
 )
-from fleetledger.learning.errors import ImageError, SampleError, TextError
+from fleetledger.learning.errors import SampleError
 from fleetledger.learning.numerics.preprocessing import (
     check_pixels,
     decode_picture,
@@ -26,14 +27,10 @@ from fleetledger.learning.numerics.preprocessing import (
     preprocess,
     sized_mask,
 )
-from fleetledger.learning.numerics.tokens import MAX_TEXT_BYTES
 from fleetledger.runtime.progress import working_at
 from fleetledger.runtime.regular_files import open_regular
 from fleetledger.schemas.models import AnyPreprocessing, of_pictures
 from fleetledger.schemas.values import Digest
-
-MAX_FILE_BYTES = 64 << 20
-"""Larger files are refused before they are read."""
 
 
 class ChangedError(Exception):
@@ -103,7 +100,7 @@ def read_sample(
     Raises `SampleError` if it does not decode, `ChangedError` if it is not the file it was, or its
     mask has a value without a class.
     """
-    data = read_limited(picture.path, of_text=spec.mode == "text")
+    data = read_limited(picture.path, kind_of(spec))
     if picture.mask is None:
         _check_digest(picture, data)
         return convert(data, spec), None
@@ -141,19 +138,18 @@ def scene_digest(picture: Digest, mask: Digest) -> Digest:
     return Digest.of(f"scene {picture} {mask}".encode())
 
 
-def read_limited(path: Path, *, of_text: bool = False) -> bytes:
+def read_limited(path: Path, kind: SampleKind = PICTURES) -> bytes:
     """Return a file's bytes.
 
-    Raises `ImageError`, or `TextError`, if it is too large, `ChangedError` if it cannot be read.
+    Raises the kind's error if it is too large, `ChangedError` if it cannot be read.
     """
     working_at(path)
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
-            if of_text and size > MAX_TEXT_BYTES:
-                raise TextError(f"text: {size} bytes exceed {MAX_TEXT_BYTES}; cut it into several")
-            if size > MAX_FILE_BYTES:
-                raise ImageError(f"image: {size} bytes exceed {MAX_FILE_BYTES}; scale it down")
-            return file.read(MAX_FILE_BYTES)
+            most = min(kind.most_bytes, MAX_FILE_BYTES)
+            if size > most:
+                raise kind.error(f"{kind.noun}: {size} bytes exceed {most}; {kind.smaller}")
+            return file.read(most)
     except OSError as error:
         raise ChangedError(f"{path}: cannot be read: {error.strerror}") from error

@@ -12,7 +12,7 @@ import numpy as np
 
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.images import LabelledImages, Split
-from fleetledger.simulator.datasets.splitting import stratified_split
+from fleetledger.simulator.datasets.labels import stratified_split
 
 TEST_SHARE = 0.25
 CLASS_NAMES = tuple(ClassName(str(digit)) for digit in range(10))

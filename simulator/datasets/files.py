@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from fleetledger.device_agent.kinds import PICTURES
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.file_digests import FileDigests
@@ -29,6 +30,7 @@ class ImageFiles:
     `LabelledImages`. Files are opened when they are asked for.
     """
 
+    kind = PICTURES
     root: Path
     paths: tuple[str, ...] = field(repr=False)
     labels: NDArray[np.int64]

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from fleetledger.device_agent.samples.sources.folder import SUFFIXES
+from fleetledger.device_agent.kinds import PICTURES
 from fleetledger.runtime.count_words import agree, count_of
 from fleetledger.runtime.errors import InvalidValueError
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.file_digests import FileDigests
 from fleetledger.simulator.datasets.files import ImageFiles
 from fleetledger.simulator.datasets.images import Split
-from fleetledger.simulator.datasets.splitting import stratified_split
+from fleetledger.simulator.datasets.labels import stratified_split
 from fleetledger.simulator.errors import DatasetError
 
 Found = list[tuple[str, ClassName]]
@@ -97,7 +97,7 @@ def _pictures(root: Path, folder: Path) -> Iterator[str]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         relative = Path(parent).relative_to(root)
         for name in sorted(files):
-            if not name.startswith(".") and name[name.rfind(".") :].lower() in SUFFIXES:
+            if not name.startswith(".") and name[name.rfind(".") :].lower() in PICTURES.suffixes:
                 yield f"{relative}/{name}"
 
 

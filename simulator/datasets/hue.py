@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from fleetledger.device_agent.kinds import PICTURES
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.samples import Content, SampleSet, picture_digest
@@ -37,6 +38,7 @@ class HueShifted:
     `shifts` is float64, (N,), from -0.5 to 0.5. Raises `DatasetError` for what has no colours.
     """
 
+    kind = PICTURES
     samples: SampleSet
     shifts: npt.NDArray[np.float64]
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from typing_extensions import TypeVar
 
+from fleetledger.device_agent.kinds import PICTURES
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.labels import first_of_every_class
@@ -33,6 +34,7 @@ class LabelledImages:
     `DatasetError` where these do not fit.
     """
 
+    kind = PICTURES
     images: NDArray[np.uint8]
     labels: NDArray[np.int64]
     class_names: tuple[ClassName, ...]

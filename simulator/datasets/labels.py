@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetledger.simulator.errors import DatasetError
+
 Indices = NDArray[np.int64]
 Labels = NDArray[np.int64]
 
@@ -51,3 +53,20 @@ def first_of_every_class(labels: Labels, per_class: int) -> Indices:
 def without_samples_of(labels: Labels, classes: Sequence[int]) -> Labels:
     """Return labels (N, C) in which samples that show any of these classes show nothing."""
     return np.where(showing(labels, classes)[:, np.newaxis], 0, labels)
+
+
+def stratified_split(labels: Labels, test_share: float, seed: int) -> tuple[Indices, Indices]:
+    """Return the indices of training and test samples, ascending, of every class the same share.
+
+    The share is rounded per class; the same seed gives the same split. Raises `DatasetError` unless
+    `test_share` is in (0, 1).
+    """
+    if not 0 < test_share < 1:
+        raise DatasetError(f"test_share: {test_share} is not a share; give one between 0 and 1")
+    random = np.random.default_rng(seed)
+    chosen = [np.empty(0, np.int64)]
+    for label in np.unique(labels):
+        members = random.permutation(np.flatnonzero(labels == label))
+        chosen.append(members[: round(test_share * len(members))])
+    test = np.sort(np.concatenate(chosen)).astype(np.int64)
+    return np.setdiff1d(np.arange(len(labels)), test), test

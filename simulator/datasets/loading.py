@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fleetledger.device_agent.settings import Samples
+from fleetledger.device_agent.kinds import PICTURES, SCENES, TEXT, SampleKind
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.strict import NameIn, Strict
 from fleetledger.simulator.datasets.digits import split_digits
@@ -52,8 +52,9 @@ class DataSet:
     read: Callable[[DataSettings, int], Split]
     """Returns both parts whole. The seed decides the split of a set that has no test part of its
     own. Raises `DatasetError` that says what is missing, and what to put where."""
-    kind: Samples = "pictures"
-    """Kind of its samples, as devices name them."""
+    kind: SampleKind = PICTURES
+    stands_in: bool = False
+    """Whether it takes the place of one of its kind that is not at hand."""
     on_disk: bool = True
     """Whether `data.root` says where it lies; else it is made on the spot or comes along."""
     coloured: bool = True
@@ -106,15 +107,15 @@ class DataSettings(Strict):
         """What is known of the data set."""
         return DATA_SETS[self.set]
 
-    @property
-    def with_masks(self) -> bool:
-        """Whether the pictures have a class for every pixel."""
-        return self.known.kind == "scenes"
+
+def stand_in_for(kind: SampleKind) -> str:
+    """Return the name of the data set of a kind that is made on the spot."""
+    return next(name for name in names_of(kind) if DATA_SETS[name].stands_in)
 
 
-def names_of(kind: Samples) -> list[str]:
+def names_of(kind: SampleKind) -> list[str]:
     """Return the names of the data sets of one kind."""
-    return [name for name, each in DATA_SETS.items() if each.kind == kind]
+    return [name for name, each in DATA_SETS.items() if each.kind is kind]
 
 
 def load_split(data: DataSettings, seed: int) -> Split:
@@ -184,7 +185,10 @@ DATA_SETS |= {
         shape=(224, 224, 3),
     ),
     "patterns": DataSet(
-        lambda data, seed: split_patterns(data.patterns, seed), on_disk=False, owners=True
+        lambda data, seed: split_patterns(data.patterns, seed),
+        on_disk=False,
+        stands_in=True,
+        owners=True,
     ),
     "tiny-imagenet": DataSet(
         lambda data, _seed: load_tiny_imagenet(_root(data)), shape=(64, 64, 3)
@@ -200,32 +204,34 @@ DATA_SETS |= {
         lambda data, _seed: split_texts(
             read_speeches(_root(data, "the text file")), data.text, data.test_share
         ),
-        kind="text",
+        kind=TEXT,
         owners=True,
         coloured=False,
     ),
     "grammar": DataSet(
         lambda data, _seed: split_texts(speak(), data.text, data.test_share),
-        kind="text",
+        kind=TEXT,
+        stands_in=True,
         owners=True,
         on_disk=False,
         coloured=False,
     ),
     "digit-scenes": DataSet(
         lambda data, seed: split_digit_scenes(data.scenes, seed, data.test_share),
-        kind="scenes",
+        kind=SCENES,
+        stands_in=True,
         on_disk=False,
     ),
-    "voc": DataSet(lambda data, _seed: load_voc(_root(data)), kind="scenes", shape=(375, 500, 3)),
+    "voc": DataSet(lambda data, _seed: load_voc(_root(data)), kind=SCENES, shape=(375, 500, 3)),
     "ade20k": DataSet(
-        lambda data, _seed: load_ade20k(_root(data)), kind="scenes", shape=(512, 683, 3)
+        lambda data, _seed: load_ade20k(_root(data)), kind=SCENES, shape=(512, 683, 3)
     ),
     "camvid": DataSet(
-        lambda data, _seed: load_camvid(_root(data)), kind="scenes", shape=(360, 480, 3)
+        lambda data, _seed: load_camvid(_root(data)), kind=SCENES, shape=(360, 480, 3)
     ),
     "segmentation-npz": DataSet(
         lambda data, _seed: load_segmentation_npz(_root(data, "the .npz file")),
-        kind="scenes",
+        kind=SCENES,
         shape=(120, 160, 3),
     ),
 }

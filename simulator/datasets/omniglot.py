@@ -15,7 +15,7 @@ import numpy as np
 from fleetledger.simulator.datasets.files import ImageFiles
 from fleetledger.simulator.datasets.folders import Found, as_files, class_name
 from fleetledger.simulator.datasets.images import Split
-from fleetledger.simulator.datasets.splitting import stratified_split
+from fleetledger.simulator.datasets.labels import stratified_split
 from fleetledger.simulator.datasets.torchvision_sets import OMNIGLOT, open_torchvision
 from fleetledger.simulator.errors import DatasetError
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from typing_extensions import Self
 
+from fleetledger.device_agent.kinds import SampleKind
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.errors import DatasetError
@@ -24,6 +25,10 @@ class SampleSet(Protocol):
 
     Pictures are opened when they are asked for, so a part may be larger than the memory.
     """
+
+    @property
+    def kind(self) -> SampleKind:
+        """Kind of the files that they are on devices."""
 
     @property
     def labels(self) -> NDArray[np.int64]:

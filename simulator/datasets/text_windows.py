@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetledger.device_agent.kinds import TEXT
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.samples import check_labels, set_fingerprint
@@ -35,6 +36,7 @@ class TextWindows:
     `corpus.texts`. Raises `DatasetError` where these do not fit.
     """
 
+    kind = TEXT
     corpus: Corpus
     ends: NDArray[np.int64]
     labels: NDArray[np.int64]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
+from fleetledger.device_agent.kinds import PICTURES, SampleKind
 from fleetledger.device_agent.samples.sources.scenes import IMAGES, MASKS
-from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.samples import SampleSet
-from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
-from fleetledger.simulator.datasets.text_windows import TextWindows
-
-PICTURE, TEXT = ".png", ".txt"
-"""How the files of samples end."""
 
 
-def suffix_of(samples: SampleSet) -> str:
-    """Return how the files of samples end on devices."""
-    return TEXT if isinstance(samples, TextWindows) else PICTURE
+def make_folders(folder: Path, kind: SampleKind) -> None:
+    """Make the data folder of a device that has no samples yet."""
+    for part in (IMAGES, MASKS) if kind.masked else ("",):
+        (folder / part).mkdir(parents=True, exist_ok=True)
 
 
 def sample_path(samples: SampleSet, stage: int, index: int) -> str:
@@ -24,15 +20,14 @@ def sample_path(samples: SampleSet, stage: int, index: int) -> str:
 
     Pictures with masks lie in one folder, all others in those of their classes.
     """
-    if isinstance(samples, TaskScenes):
-        return _path(IMAGES, stage, index, PICTURE)
     name = samples.class_names[samples.labels[index]]
-    return image_path(name, stage, index, suffix_of(samples))
+    folder = IMAGES if samples.kind.masked else name
+    return image_path(folder, stage, index, samples.kind.suffix)
 
 
-def image_path(class_name: ClassName, stage: int, index: int, suffix: str = PICTURE) -> str:
-    """Return the path of a sample without a mask, by its class."""
-    return _path(class_name, stage, index, suffix)
+def image_path(folder: str, stage: int, index: int, suffix: str = PICTURES.suffix) -> str:
+    """Return the path of a sample by its folder: that of its class, unless it has a mask."""
+    return f"{folder}/stage-{stage:02}-{index:06}{suffix}"
 
 
 def mask_path(picture: PurePosixPath) -> PurePosixPath:
@@ -43,7 +38,3 @@ def mask_path(picture: PurePosixPath) -> PurePosixPath:
 def index_of(path: str) -> int:
     """Return the training sample that lies at a path that these functions made."""
     return int(path[path.rindex("-") + 1 : path.rindex(".")])
-
-
-def _path(folder: str, stage: int, index: int, suffix: str) -> str:
-    return f"{folder}/stage-{stage:02}-{index:06}{suffix}"

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from fleetledger.device_agent.kinds import PICTURES
 from fleetledger.device_agent.settings import AgentSettings
 from fleetledger.schemas.tags import TagName, TagValue
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.datasets.samples import SampleSet
-from fleetledger.simulator.engines.paths import PICTURE
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from fleetledger.simulator.plan.streams import random_stream
 from fleetledger.simulator.rollouts.brightness import dimmed
@@ -95,19 +95,19 @@ class HeldOut:
         folder.mkdir(parents=True, exist_ok=True)
         for index in self._fleet.pictures(device, self._test).tolist():
             name = self._test.class_names[self._test.labels[index]]
-            path = folder / name / f"{index:06}{PICTURE}"
+            path = folder / name / f"{index:06}{PICTURES.suffix}"
             if not path.exists():
                 path.parent.mkdir(exist_ok=True)
                 os.link(self._written(device, index), path)
 
     def _written(self, device: DeviceId, index: int) -> Path:
         camera = "dim" if device in self._fleet.dim else "usual"
-        path = self._shared / f"{camera}-{index:06}{PICTURE}"
+        path = self._shared / f"{camera}-{index:06}{PICTURES.suffix}"
         if not path.exists():
             self._shared.mkdir(parents=True, exist_ok=True)
             picture = self._test.picture(index)
             assert isinstance(picture, Image.Image), "rollouts are refused with other samples"
-            new = path.with_suffix(f".new{PICTURE}")
+            new = path.with_suffix(f".new{PICTURES.suffix}")
             self._fleet.seen_by(device, picture).save(new, compress_level=_FAST)
             new.replace(path)  # a program that ends meanwhile leaves no half of a picture
         return path

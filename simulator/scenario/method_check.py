@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
+from fleetledger.device_agent.kinds import SCENES
 from fleetledger.learning.networks.registry import NETWORKS
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.registry import descriptor, statistics_coordinator, training_coordinator
@@ -218,18 +219,18 @@ def check_segmenting(source: str, scenario: Scenario) -> None:
     segments = (
         method.first_stage is None and method.name != JOINT and descriptor(method.name).segments
     )
-    if scenario.data.with_masks and not segments:
+    if scenario.data.known.kind.masked and not segments:
         raise ScenarioError(
             f"{source}: data.set: {scenario.data.set!r} has pictures with masks, and "
             f"{method.name!r} gives a picture one class; take a method that gives every pixel one "
             "in all stages, or a data set without masks"
         )
-    if segments and not scenario.data.with_masks:
+    if segments and not scenario.data.known.kind.masked:
         raise ScenarioError(
             f"{source}: data.set: {scenario.data.set!r}, but {method.name!r} learns a class for "
-            f"every pixel from masks; give one of {', '.join(names_of('scenes'))}"
+            f"every pixel from masks; give one of {', '.join(names_of(SCENES))}"
         )
-    if scenario.stages.scenes != "overlapped" and not scenario.data.with_masks:
+    if scenario.stages.scenes != "overlapped" and not scenario.data.known.kind.masked:
         raise ScenarioError(
             f"{source}: stages.scenes: {scenario.stages.scenes!r}, but {scenario.data.set!r} "
             "has no masks; leave it out"

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from fleetledger.device_agent.kinds import PICTURES
 from fleetledger.device_agent.settings import AgentDetectionSettings
 from fleetledger.methods.registry import descriptor
 from fleetledger.runtime.count_words import count_of
@@ -85,12 +86,12 @@ def _check_masks(scenario: Scenario) -> None:
         scenario.backbone.size,
         scenario.data.set,
     )
-    if scenario.data.with_masks and not partitions.PARTITIONS[rule].of_several:
+    if scenario.data.known.kind.masked and not partitions.PARTITIONS[rule].of_several:
         raise ValueError(
             f"devices.partition.rule: {rule!r} with the data set {name!r}, whose pictures have "
             "several classes; set it to 'class-share'"
         )
-    if not scenario.data.with_masks and isinstance(size, tuple):
+    if not scenario.data.known.kind.masked and isinstance(size, tuple):
         raise ValueError(
             f"backbone.size: {list(size)} with the data set {name!r}; height and width are for "
             "pictures with masks, so give one side"
@@ -101,7 +102,7 @@ def _check_hues(scenario: Scenario) -> None:
     """Check that hues are turned of pictures in colour."""
     asked = {"data.test_hue": scenario.data.test_hue, "devices.hue": scenario.devices.hue}
     for field, most in asked.items():
-        if most and (scenario.data.with_masks or not scenario.data.known.coloured):
+        if most and (scenario.data.known.kind.masked or not scenario.data.known.coloured):
             raise ValueError(
                 f"{field}: {most} with the data set {scenario.data.set!r}; hues are turned of "
                 "pictures in colour with one class each, so leave it out, or take another set"
@@ -126,7 +127,7 @@ def _check_answers(scenario: Scenario) -> None:
             f"evaluation.on_devices: is for programs, and engine.kind is {scenario.engine.kind!r}; "
             "set that to 'mqtt' or leave it out"
         )
-    if scenario.data.with_masks:
+    if scenario.data.known.kind.masked:
         raise ValueError(
             f"evaluation.on_devices: true with the data set {scenario.data.set!r}, whose pictures "
             "have several classes; leave it out"
@@ -237,7 +238,7 @@ def check_rollout(scenario: Scenario) -> None:
             f"rollout: beside method.name {_WITHOUT_FLEET!r}, which has no devices; take a method "
             "of a fleet"
         )
-    if scenario.data.known.kind != "pictures":
+    if scenario.data.known.kind is not PICTURES:
         raise ValueError(
             f"rollout: with the data set {name!r}; candidates are made for pictures of one class "
             "each, so take another set"

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from fleetledger.simulator.datasets.loading import DataSettings
+from fleetledger.simulator.datasets.loading import DataSettings, stand_in_for
 from fleetledger.simulator.plan.partitions import PARTITIONS
 from fleetledger.simulator.scenario.backbone import BackboneSettings, Size
 from fleetledger.simulator.scenario.loading import scenario_content
@@ -25,8 +25,6 @@ from fleetledger.simulator.scenario.overrides import Content, merge
 from fleetledger.simulator.scenario.sections import DeviceSettings, StageSettings
 from fleetledger.simulator.scenario.trainer import JOINT, JOINT_TRAINS_AS
 
-STAND_INS = {"pictures": "patterns", "text": "grammar", "scenes": "digit-scenes"}
-"""Data set of a kind that is made on the spot."""
 TITLE = "Tiny step: "
 NO_RESULT = "cut to one tiny step to try it out: its figures are no result"
 DEVICES, COHORT, STAGES = 3, 2, 2
@@ -135,7 +133,7 @@ def tiny_step(scenario: Scenario, absent: Absent) -> TinyStep:
 def _replaced(scenario: Scenario, absent: Absent) -> Iterable[str]:
     name, backbone = scenario.data.set, scenario.backbone
     if absent.data:
-        made = STAND_INS[scenario.data.known.kind]
+        made = stand_in_for(scenario.data.known.kind)
         yield f"the data set {name!r} is not at hand and made-up {made!r} stand in for it"
     if absent.file:
         yield (
@@ -167,7 +165,7 @@ def _data(data: DataSettings, devices: DeviceSettings, absent: Absent) -> Conten
     }
     if not absent.data:
         return cut
-    stand_in = STAND_INS[data.known.kind]
+    stand_in = stand_in_for(data.known.kind)
     made: Content = {"set": stand_in, "root": None}
     if stand_in == "patterns":
         made["patterns"] = _patterns(data, by_owner=PARTITIONS[devices.partition.rule].deal is None)

@@ -34,7 +34,7 @@ from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.engines.mqtt.homes import admit, carry_out
-from fleetledger.simulator.engines.paths import image_path, suffix_of
+from fleetledger.simulator.engines.paths import sample_path
 from fleetledger.simulator.engines.rounds import import_backbone, method_settings, round_rules
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
@@ -113,7 +113,7 @@ class ChaosMaterial:
                 folder=home.parent.parent / "data" / device,
                 scan_seconds=_SCAN_SECONDS,
                 longest_pause_seconds=0,
-                samples=self.scenario.data.known.kind,
+                samples=self.scenario.data.known.kind.name,
                 evaluation_folder=None if self.rollout is None else self._held_out(home),
             ),
             # Its storms start agents more often than any probation bears.
@@ -142,9 +142,7 @@ class ChaosMaterial:
         """Put the samples of a stage into an agent's data folder, where the engines put them."""
         got = stage.devices.get(home.settings.device)
         for index in got.indices.tolist() if got is not None else ():
-            name = self.split.train.class_names[self.split.train.labels[index]]
-            suffix = suffix_of(self.split.train)
-            path = home.data_folder / image_path(name, stage.number, index, suffix)
+            path = home.data_folder / sample_path(self.split.train, stage.number, index)
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(self._content(index))
             os.utime(path, (_AT_REST, _AT_REST))

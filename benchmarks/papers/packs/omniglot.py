@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets import LabelledImages, Split
+from fleetledger.simulator.datasets.labels import stratified_split
 from fleetledger.simulator.datasets.npz import save_npz
-from fleetledger.simulator.datasets.splitting import stratified_split
 
 
 def read_pack(path: Path, test_share: float, seed: int) -> Split[LabelledImages]:

@@ -194,7 +194,7 @@ def _errors(tensors: Tensors) -> dict[str, str]:
 
 
 def _datatype(model: LeasedModel) -> str:
-    return "INT64" if model.manifest.preprocessing.mode == "text" else "FP32"
+    return "INT64" if model.manifest.preprocessing.dtype == "int64" else "FP32"
 
 
 def _shape_of(model: LeasedModel) -> tuple[int, ...]:

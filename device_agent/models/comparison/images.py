@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from fleetledger.device_agent.samples.images import MaskFile
 from fleetledger.device_agent.samples.sources.folder import files_below, is_sample
-from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.samples.sources.masks import load_mask_classes
 from fleetledger.device_agent.samples.sources.scenes import CLASSES, IMAGES, named_scenes
 from fleetledger.schemas.values import ClassName
 

@@ -16,8 +16,7 @@ from fleetledger.device_agent.models.comparison.images import ComparedImage
 from fleetledger.device_agent.models.inference.installed_model import Floats, Inputs, InstalledModel
 from fleetledger.device_agent.models.uncertainty import require_numbers
 from fleetledger.device_agent.samples.images import ChangedError, Mask, PictureFile, read_sample
-from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
-from fleetledger.device_agent.samples.sources.masks import IGNORED
+from fleetledger.device_agent.samples.sources.masks import IGNORED, load_mask_classes
 from fleetledger.device_agent.samples.sources.scenes import CLASSES
 from fleetledger.learning.errors import SampleError
 from fleetledger.learning.numerics.entropy import entropy, softmax

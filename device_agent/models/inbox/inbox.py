@@ -25,6 +25,7 @@ from pydantic import ValidationError
 
 from fleetledger.device_agent.errors import StoreError
 from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.kinds import MAX_FILE_BYTES
 from fleetledger.device_agent.models.inbox.rules import (
     USUAL_DOUBT,
     DoubtedImage,
@@ -36,7 +37,6 @@ from fleetledger.device_agent.models.inbox.rules import (
     too_soon,
 )
 from fleetledger.device_agent.models.inference.frames import Frame, picture_of
-from fleetledger.device_agent.samples.images import MAX_FILE_BYTES
 from fleetledger.device_agent.settings import InboxSettings
 from fleetledger.schemas.values import Digest
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from fleetledger.device_agent.errors import LabelError, ModelError, StoreError
 from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.device_agent.home.store.blobs import sync_folder
+from fleetledger.device_agent.kinds import PICTURES
 from fleetledger.device_agent.models.inbox.inbox import DoubtInbox
 from fleetledger.device_agent.models.inbox.meant_class import class_meant
 from fleetledger.device_agent.models.inbox.placement import disk_told, place_file
@@ -209,7 +210,7 @@ class ImageLabeller:
 
 def _check_home(home: AgentHome, hold_out: int) -> None:
     samples = home.settings.data.samples
-    if samples != "pictures":
+    if home.settings.data.kind is not PICTURES:
         raise LabelError(
             f'{home.settings_file}: data.samples: is "{samples}"; images can be given a class '
             'where it is "pictures", with a folder for them'

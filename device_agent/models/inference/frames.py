@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from fleetledger.device_agent.kinds import kind_of
 from fleetledger.device_agent.models.inference.installed_model import Inputs
 from fleetledger.device_agent.samples.images import (
     ChangedError,
@@ -17,7 +18,7 @@ from fleetledger.device_agent.samples.images import (
     read_limited,
     read_sample,
 )
-from fleetledger.learning.errors import ImageError, SampleError, TextError
+from fleetledger.learning.errors import ImageError, SampleError
 from fleetledger.learning.numerics.preprocessing import (
     check_pixels,
     decode_picture,
@@ -37,7 +38,7 @@ def input_of(frame: Frame, spec: AnyPreprocessing) -> Inputs:
         try:
             return read_sample(PictureFile(Path(frame)), spec)[0]
         except ChangedError as error:
-            raise (TextError if spec.mode == "text" else ImageError)(str(error)) from error
+            raise kind_of(spec).error(str(error)) from error
         except SampleError as error:
             raise type(error)(f"{os.fspath(frame)}: {error}") from error
     return preprocess(image_of(frame) if isinstance(frame, np.ndarray) else frame, spec)

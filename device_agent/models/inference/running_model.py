@@ -12,6 +12,7 @@ from typing_extensions import Self
 
 from fleetledger.device_agent.errors import ModelError, NoModelError, StoreError
 from fleetledger.device_agent.home.home import SETTINGS_FILE, AgentHome
+from fleetledger.device_agent.kinds import PICTURES, kind_of
 from fleetledger.device_agent.models.host import sessions_of
 from fleetledger.device_agent.models.inbox.inbox import DoubtInbox, inbox_of
 from fleetledger.device_agent.models.inference.answers import (
@@ -102,7 +103,7 @@ class RunningModel:
         """
         loaded = self.loaded()
         answers = loaded.predict_each(frames)
-        if loaded.manifest.preprocessing.mode != "text":
+        if kind_of(loaded.manifest.preprocessing) is PICTURES:
             for frame, answer in zip(frames, answers, strict=True):
                 if not isinstance(answer, SampleError):
                     self._keep_doubted(frame, answer)

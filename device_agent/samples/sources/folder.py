@@ -5,10 +5,9 @@ works on every file system (network shares, FUSE, containers' bind mounts), wher
 the kernel do not, needs no further library, and cannot miss what happened while the agent was off.
 
 - A class is a folder directly in the data folder; images may lie deeper in it.
-- An image is a file whose name ends in one of `SUFFIXES`, or in one of `TEXT_SUFFIXES` where
-  `[data] samples` is "text"; other files are left alone.
+- A sample is a file whose name ends as those of its kind do; other files are left alone.
 - Names that begin with a dot are left alone, and folders of systems (`@eaDir`, `$RECYCLE.BIN`).
-- Pictures of other kinds (`UNREAD`) are a problem that is told.
+- Pictures that are not read (`SampleKind.unread`) are a problem that is told.
 - A file that changed within the last second is perhaps still being written; it waits.
 """
 
@@ -27,7 +26,8 @@ from fleetledger.device_agent.core.notices import problem
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.errors import SourceError
 from fleetledger.device_agent.home.store.blobs import file_digest
-from fleetledger.device_agent.samples.images import MAX_FILE_BYTES, PictureFile
+from fleetledger.device_agent.kinds import MAX_FILE_BYTES, PICTURES, SampleKind
+from fleetledger.device_agent.samples.images import PictureFile
 from fleetledger.device_agent.samples.sources.cache import DigestCache, HashedFile
 from fleetledger.runtime.errors import InvalidValueError, shorten
 from fleetledger.runtime.progress import working_at
@@ -35,19 +35,6 @@ from fleetledger.runtime.regular_files import regular_status
 from fleetledger.schemas.reports import Problem
 from fleetledger.schemas.values import ClassName
 
-SUFFIXES = frozenset(
-    (
-        *(".bmp", ".dib", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png"),
-        *(".pnm", ".ppm", ".tif", ".tiff", ".webp"),
-    )
-)
-UNREAD = frozenset(
-    (
-        *(".arw", ".avif", ".cr2", ".cr3", ".dng", ".heic", ".heif", ".hif", ".j2k", ".jp2"),
-        *(".jpx", ".jxl", ".nef", ".orf", ".psd", ".raw", ".rw2", ".svg", ".tga"),
-    )
-)
-"""Endings of pictures that are not read: a folder that has such says so."""
 _SYSTEM_FOLDERS = frozenset(
     (
         *("#recycle", "#snapshot", "$recycle.bin", "@eadir", "@recycle", "@recycle.bin", "@tmp"),
@@ -56,9 +43,6 @@ _SYSTEM_FOLDERS = frozenset(
     )
 )
 """Folders of systems and of storage boxes, in small letters: no classes, and no pictures of any."""
-TEXT_SUFFIXES = frozenset((".txt",))
-SUFFIXES_OF = {"pictures": SUFFIXES, "text": TEXT_SUFFIXES}
-"""By `[data] samples` of agent.toml."""
 SETTLE_SECONDS = 1.0
 
 
@@ -109,12 +93,12 @@ class FolderSource:
         folder: Path,
         cache: DigestCache,
         clock: Callable[[], float] = time.time,
-        suffixes: frozenset[str] = SUFFIXES,
+        kind: SampleKind = PICTURES,
     ) -> None:
         self._folder = folder
         self._cache = cache
         self._clock = clock
-        self._suffixes = suffixes
+        self._kind = kind
 
     def scan(self) -> Scanned:
         """Return all images at rest, sorted by path, and what the owner should mend.
@@ -142,13 +126,13 @@ class FolderSource:
             found.problems.append(problem("class folder", text))
             return
         before = len(found.images) + len(found.problems) + found.unsettled
-        for path in sample_files(self._folder, name, self._suffixes, found.problems):
+        for path in sample_files(self._folder, name, self._kind, found.problems):
             for seen in found.at_rest("sample", path):
                 found.images.append(Image(path, seen.digest, class_name))
         if len(found.images) + len(found.problems) + found.unsettled == before:
             text = (
                 f"{name}: this class folder has no files to learn from; put some in "
-                f"({', '.join(sorted(self._suffixes))}), or remove it"
+                f"({', '.join(sorted(self._kind.suffixes))}), or remove it"
             )
             found.problems.append(problem("class folder", text))
 
@@ -195,9 +179,9 @@ def _seen_at_rest(folder: Path, path: str, cache: DigestCache, now: float) -> Ha
 
 
 def sample_files(
-    folder: Path, class_folder: str, suffixes: frozenset[str], problems: list[Problem]
+    folder: Path, class_folder: str, kind: SampleKind, problems: list[Problem]
 ) -> Iterator[str]:
-    """Yield images or texts below a class folder as paths relative to the data folder.
+    """Yield samples below a class folder as paths relative to the data folder.
 
     Folders that cannot be read and names that are not UTF-8 become problems.
     """
@@ -207,35 +191,28 @@ def sample_files(
         problems.append(problem("class folder", text))
 
     working_at(folder / class_folder)
-    unread: dict[str, list[str]] | None = None if suffixes == TEXT_SUFFIXES else {}
+    named, unread = kind.suffixes | kind.unread, dict[str, list[str]]()
     for parent, folders, files in os.walk(folder / class_folder, onerror=report):
         folders[:] = sorted(name for name in folders if not is_left_alone(name))
-        if unread is not None:
-            _note_unread(unread, Path(parent).relative_to(folder), files)
         for name in sorted(files):
-            if not is_sample(Path(name), suffixes):
+            if not is_sample(Path(name), named):
                 continue
             path = str(Path(parent, name).relative_to(folder))
+            if (ending := Path(name).suffix.lower()) in kind.unread:
+                unread.setdefault(ending, []).append(path)
+                continue
             try:
                 yield _as_text(path)
             except InvalidValueError as error:
                 problems.append(problem("sample", f"{shorten(path)}: {error.way_out}"))
 
-    for ending, found in sorted((unread or {}).items()):
+    for ending, found in sorted(unread.items()):
         many, them = (f"{len(found)} files", "them") if len(found) > 1 else ("1 file", "it")
         text = (
             f"{class_folder}: {many} of the kind {ending} ({shorten(found[0])}) cannot be read; "
             f"convert {them} to JPEG or PNG, or remove {them}"
         )
         problems.append(problem("sample", text))
-
-
-def _note_unread(unread: dict[str, list[str]], parent: Path, files: list[str]) -> None:
-    """Note pictures of kinds that are not read, by their ending."""
-    for name in sorted(files):
-        ending = Path(name).suffix.lower()
-        if ending in UNREAD and not name.startswith("."):
-            unread.setdefault(ending, []).append(str(parent / name))
 
 
 def files_below(folder: Path, suffixes: AbstractSet[str]) -> list[Path]:

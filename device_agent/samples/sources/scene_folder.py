@@ -21,8 +21,7 @@ from fleetledger.device_agent.core.notices import problem
 from fleetledger.device_agent.samples.images import ChangedError, read_limited, scene_digest
 from fleetledger.device_agent.samples.sources.cache import DigestCache
 from fleetledger.device_agent.samples.sources.folder import Findings
-from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
-from fleetledger.device_agent.samples.sources.masks import unknown_values
+from fleetledger.device_agent.samples.sources.masks import load_mask_classes, unknown_values
 from fleetledger.device_agent.samples.sources.scenes import (
     CLASSES,
     IMAGES,

@@ -1,6 +1,6 @@
 """A data folder for segmentation: pictures, a mask for each, and what the masks' values are called.
 
-    images/NAME.png     a picture, in any format of `SUFFIXES`
+    images/NAME.png     a picture, in any format that is read
     masks/NAME.png      its mask, of the same size: palette indices or 8-bit grey values
     classes.toml        below [classes] the name of each value, like `1 = "cat"`
 
@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -22,15 +22,20 @@ import numpy as np
 from fleetledger.device_agent.core.notices import problem
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.errors import SourceError
+from fleetledger.device_agent.kinds import SCENES
 from fleetledger.device_agent.samples.images import Mask, MaskFile, PictureFile
-from fleetledger.device_agent.samples.sources.folder import SUFFIXES, sample_files
-from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
-from fleetledger.device_agent.samples.sources.masks import BACKGROUND, IGNORED, pixels_of
+from fleetledger.device_agent.samples.sources.folder import sample_files
+from fleetledger.device_agent.samples.sources.masks import (
+    BACKGROUND,
+    IGNORED,
+    load_mask_classes,
+    pixels_of,
+)
 from fleetledger.schemas.reports import Problem
 from fleetledger.schemas.values import ClassName
 
 IMAGES, MASKS, CLASSES = "images", "masks", "classes.toml"
-_SUFFIXES = {IMAGES: SUFFIXES, MASKS: frozenset((".png",))}
+_FILES = {IMAGES: SCENES, MASKS: replace(SCENES, suffixes=frozenset((".png",)))}
 MEND_VALUES = f"write its class into {CLASSES}, or mend the mask"
 """The way out where a mask has a value without a class."""
 
@@ -47,7 +52,7 @@ def named_files(folder: Path, part: str, problems: list[Problem]) -> dict[str, s
             "`[data] folder` in agent.toml"
         )
     files: dict[str, str] = {}
-    for path in sample_files(folder, part, _SUFFIXES[part], problems):
+    for path in sample_files(folder, part, _FILES[part], problems):
         name = str(PurePosixPath(path).relative_to(part).with_suffix(""))
         if name in files:
             text = f"{path}: has the name of {files[name]}; rename or remove one of them"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleetledger.device_agent.samples.sources.cache_file import CacheFile
+from fleetledger.device_agent.samples.sources.cache import CacheFile
 from fleetledger.device_agent.samples.sources.masks import decode_mask, pixels_of
 from fleetledger.learning.errors import ImageError
 from fleetledger.runtime.table_layout import atomic

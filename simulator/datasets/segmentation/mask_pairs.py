@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fleetledger.device_agent.samples.sources.folder import SUFFIXES
+from fleetledger.device_agent.kinds import PICTURES
+from fleetledger.device_agent.samples.sources.folder import is_sample
 from fleetledger.simulator.datasets.folders import require_folder
 from fleetledger.simulator.datasets.segmentation.files import Pair
 from fleetledger.simulator.errors import DatasetError
@@ -19,7 +20,8 @@ def pair_by_name(root: Path, pictures: str, masks: str, hint: str, ending: str =
     """
     for part in (pictures, masks):
         require_folder(root / part, hint)
-    files = sorted(path.name for path in (root / pictures).iterdir() if _is_picture(path))
+    inside = (root / pictures).iterdir()
+    files = sorted(path.name for path in inside if is_sample(path, PICTURES.suffixes))
     if not files:
         raise DatasetError(f"{root / pictures}: no pictures; {hint}")
     pairs = [Pair(f"{pictures}/{name}", f"{masks}/{Path(name).stem}{ending}.png") for name in files]
@@ -41,7 +43,3 @@ def require_files(root: Path, pairs: Sequence[Pair], hint: str) -> list[Pair]:
             f"{root / missing[0]}: is missing, and {len(missing) - 1} more files are; {hint}"
         )
     return list(pairs)
-
-
-def _is_picture(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")

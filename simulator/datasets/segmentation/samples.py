@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from typing_extensions import Self
 
+from fleetledger.device_agent.kinds import SCENES
 from fleetledger.device_agent.samples.images import scene_digest
 from fleetledger.device_agent.samples.sources import masks
 from fleetledger.learning.errors import ImageError
@@ -36,6 +37,7 @@ class LabelledScene(NamedTuple):
 class SceneSet(ABC):
     """Pictures with masks in a fixed order; they fit `SampleSet`."""
 
+    kind = SCENES
     class_names: tuple[ClassName, ...]
     """Names of all classes, background not among them."""
     owners: None = None

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from fleetledger.device_agent.kinds import SCENES
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.labels import samples_of
 from fleetledger.simulator.datasets.samples import SampleSet
@@ -39,6 +40,7 @@ class TaskScenes:
     equal ones the first by name.
     """
 
+    kind = SCENES
     scenes: SceneSet
     tasks: tuple[Labels, ...]
     """The labels of every task; a label is of one task at most."""

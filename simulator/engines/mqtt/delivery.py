@@ -13,6 +13,8 @@ from counting half a delivery:
   second together.
 - A class folder that is not there yet is moved in whole, since an empty one would be reported.
 - What pictures need comes before them: names of classes first, then masks.
+  A device has names for the values that its own masks so far have, those of the data set: they stay
+  what they are when further classes come.
 - New classes are counted only when their stage is opened, and agents look again for that; by then
   everything is there, however long it took.
 """
@@ -22,14 +24,20 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
+import tomli_w
+from PIL import Image
+
 from fleetledger.device_agent.samples.sources.folder import SETTLE_SECONDS
+from fleetledger.device_agent.samples.sources.masks import load_mask_classes
 from fleetledger.device_agent.samples.sources.scenes import CLASSES, IMAGES
+from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.samples import Content, SampleSet
+from fleetledger.simulator.datasets.segmentation.samples import value_of
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
-from fleetledger.simulator.engines.mqtt.scene_delivery import classes_text, files_of
+from fleetledger.simulator.engines.paths import mask_path
 
 _FAST = 1
 """zlib's fastest level: the files are read once, on this machine."""
@@ -95,6 +103,26 @@ def hand_over(folder: Path, *, settled: bool = False) -> None:
 def _order(part: Path) -> tuple[bool, bool, str]:
     """Return a sort key by which nothing comes before what it needs."""
     return part.is_dir(), part.name == IMAGES, part.name
+
+
+def files_of(
+    samples: SampleSet, index: int, path: PurePosixPath
+) -> Mapping[PurePosixPath, Content]:
+    """Return the files of one sample by path: itself, and of a scene its mask."""
+    if not isinstance(samples, TaskScenes):
+        return {path: samples.picture(index)}
+    picture, mask = samples.scene(index)
+    return {path: picture, mask_path(path): Image.fromarray(mask)}
+
+
+def classes_text(folder: Path, samples: TaskScenes, arriving: Iterable[int]) -> str:
+    """Return the text of `classes.toml` when these samples are there too."""
+    names: dict[int, ClassName] = {}
+    if (folder / CLASSES).exists():
+        names |= load_mask_classes(folder / CLASSES).names
+    for index in arriving:
+        names |= {value_of(label): samples.class_names[label] for label in samples.shown(index)}
+    return tomli_w.dumps({"classes": {str(value): names[value] for value in sorted(names)}})
 
 
 def _write(path: Path, sample: Content) -> None:

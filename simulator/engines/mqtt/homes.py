@@ -24,7 +24,7 @@ from fleetledger.device_agent.settings import AgentBrokerSettings, AgentSettings
 from fleetledger.runtime.private_file import write_private
 from fleetledger.schemas.envelope import PROXY
 from fleetledger.schemas.values import DeviceId
-from fleetledger.simulator.engines.mqtt.scene_delivery import make_folders
+from fleetledger.simulator.engines.paths import make_folders
 from fleetledger.transport.brokers import Broker
 
 PASSWORD_FILE = Path("broker.password")
@@ -81,10 +81,7 @@ def write_agent(home: Path, broker: Broker, settings: AgentSettings) -> None:
     """Write an agent's settings and secret, in place of earlier ones, and make its data folder."""
     write_password(home, broker, settings.device)
     (home / SETTINGS_FILE).write_text(settings_text(settings), encoding="utf-8")
-    folder = AgentHome(home, settings).data_folder
-    folder.mkdir(exist_ok=True)
-    if settings.data.samples == "scenes":
-        make_folders(folder)
+    make_folders(AgentHome(home, settings).data_folder, settings.data.kind)
 
 
 def settings_text(settings: AgentSettings) -> str:

@@ -56,7 +56,7 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> sett
             evaluation_folder=TEST_FOLDER if scenario.evaluation.on_devices else None,
             scan_seconds=SCAN_SECONDS if scenario.stages.by_reports else SELDOM_SECONDS,
             longest_pause_seconds=0,
-            samples=scenario.data.known.kind,
+            samples=scenario.data.known.kind.name,
         ),
         # The models are those of this machine's own coordinator, and all agents share it.
         model=settings.ModelSettings(providers=_providers(scenario), trial=False),

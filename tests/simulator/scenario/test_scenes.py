@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from fleetledger.device_agent.kinds import SCENES
 from fleetledger.runtime.setting_faults import describe_faults
 from fleetledger.simulator.datasets.loading import names_of
 from fleetledger.simulator.errors import ScenarioError
@@ -71,13 +72,13 @@ def test_a_scenario_with_masks_comes_back_from_its_text() -> None:
     assert Scenario.model_validate(_parsed(text)) == made
 
 
-@pytest.mark.parametrize("name", names_of("scenes"))
+@pytest.mark.parametrize("name", names_of(SCENES))
 def test_pictures_with_several_classes_are_dealt_by_shares_of_classes(name: str) -> None:
     told = refusal(data={"set": name})
     assert told.startswith(f"devices.partition.rule: 'dirichlet' with the data set '{name}',")
     assert Scenario.model_validate(
         {"title": "mine", "data": {"set": name}, "devices": SHARES}
-    ).data.with_masks
+    ).data.known.kind.masked
 
 
 def test_height_and_width_are_for_pictures_with_masks() -> None:

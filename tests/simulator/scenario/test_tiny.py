@@ -36,7 +36,7 @@ def kept(scenario: Scenario) -> dict[str, Any]:
         "engine": scenario.engine,
         "detection": scenario.detection,
         "network": (scenario.backbone.network, scenario.backbone.name, scenario.backbone.layers),
-        "with masks": scenario.data.with_masks,
+        "with masks": scenario.data.known.kind.masked,
         "candidate": scenario.rollout and scenario.rollout.candidate.kind,
     }
 

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from fleetledger.device_agent.samples.sources.cache import DigestCache
-from fleetledger.device_agent.samples.sources.folder import SUFFIXES_OF, FolderSource
+from fleetledger.device_agent.samples.sources.folder import FolderSource
 from fleetledger.export.backbone import import_backbone
 from fleetledger.learning.numerics.preprocessing import preprocess
 from fleetledger.schemas.models import Manifest
@@ -142,7 +142,7 @@ def test_fleets_that_are_troubled_get_the_same_files(tmp_path: Path) -> None:
     source = FolderSource(
         home.data_folder,
         DigestCache(tmp_path / "seen.db"),
-        suffixes=SUFFIXES_OF[home.settings.data.samples],
+        kind=home.settings.data.kind,
     )
     assert len(source.scan().images) == len(indices)
 

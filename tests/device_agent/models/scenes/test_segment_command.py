@@ -13,8 +13,7 @@ from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.device_agent.home.store.blobs import BlobFolder
 from fleetledger.device_agent.models.segmentation import active_model, segment
 from fleetledger.device_agent.models.slots import ModelSlots, Slot
-from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
-from fleetledger.device_agent.samples.sources.masks import decode_mask
+from fleetledger.device_agent.samples.sources.masks import decode_mask, load_mask_classes
 from fleetledger.export.package import ExportedModel
 from fleetledger.learning.numerics.palette import voc_colours
 from tests.device_agent import model_files as models

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger.device_agent.errors import SourceError
-from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.samples.sources.masks import load_mask_classes
 
 
 def load(folder: Path, text: str) -> dict[int, str]:

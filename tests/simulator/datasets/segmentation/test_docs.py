@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.kinds import SCENES
+from fleetledger.device_agent.samples.sources.masks import load_mask_classes
 from fleetledger.simulator.datasets.loading import names_of
 from fleetledger.simulator.datasets.segmentation.digit_scenes import SceneSettings
 from tests.simulator.plan.segmentation.task_setting import TaskSetting
@@ -13,7 +14,7 @@ SECTION = PAGE[PAGE.index("## Pictures with masks") : PAGE.index("## Texts")]
 
 
 def test_every_data_set_has_a_row():
-    assert [name for name in names_of("scenes") if f"| `{name}` |" not in SECTION] == []
+    assert [name for name in names_of(SCENES) if f"| `{name}` |" not in SECTION] == []
 
 
 def test_every_field_of_digit_scenes_is_named():

@@ -9,16 +9,15 @@ import pytest
 from PIL import Image
 
 from fleetledger.device_agent.core.inputs import Scanned
+from fleetledger.device_agent.kinds import SCENES
 from fleetledger.device_agent.samples.sources.cache import DigestCache
-from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
-from fleetledger.device_agent.samples.sources.masks import decode_mask
+from fleetledger.device_agent.samples.sources.masks import decode_mask, load_mask_classes
 from fleetledger.device_agent.samples.sources.scene_folder import SceneFolder
 from fleetledger.device_agent.samples.sources.scenes import CLASSES, IMAGES, MASKS
 from fleetledger.device_agent.samples.sources.shown_classes import ShownCache
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.mqtt.delivery import hand_over, prepare
-from fleetledger.simulator.engines.mqtt.scene_delivery import make_folders
-from fleetledger.simulator.engines.paths import index_of, mask_path, sample_path
+from fleetledger.simulator.engines.paths import index_of, make_folders, mask_path, sample_path
 from tests.simulator.datasets.segmentation.making import random_scenes
 
 SAMPLES = TaskScenes.of(random_scenes(12, classes=9, size=(5, 4)), ((3, 0, 8), (5,), (1, 2)))
@@ -45,7 +44,7 @@ def scan(folder: Path) -> Scanned:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    make_folders(tmp_path / "data")
+    make_folders(tmp_path / "data", SCENES)
     return tmp_path / "data"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.device_agent.samples.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.samples.sources.masks import load_mask_classes
 from fleetledger.device_agent.samples.sources.scenes import CLASSES, IMAGES, MASKS
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
