@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
-from fleetledger.device_agent.kinds import KINDS, PICTURES, SampleKind
+from fleetledger.device_agent.kinds import KINDS, SampleKind
 from fleetledger.runtime.strict import NameIn, Strict
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.rollouts import MAX_IMAGES
@@ -17,6 +17,7 @@ from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.schemas.variants import VariantChoice
 from fleetledger.transport.mqtt_settings import BrokerSettings
 
+Samples = Annotated[str, NameIn(KINDS)]
 DEFAULT_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
 
 
@@ -33,7 +34,7 @@ class AgentDataSettings(Strict):
     values. Left out where `samples` is "none"."""
     evaluation_folder: Path | None = Field(default=None, examples=["evaluation"])
     """The same for images that are never learned from: the model's accuracy is measured on them."""
-    samples: Annotated[str, NameIn(KINDS)] = PICTURES.name
+    samples: Samples = "pictures"
     """What counts as samples: "pictures", "text" for .txt files (docs/text.md#on-a-device), or
     "scenes" for pictures with a mask that gives every pixel a class
     (docs/segmentation.md#scenes-on-a-device). "none" is a device that runs models and has nothing

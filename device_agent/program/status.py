@@ -18,7 +18,7 @@ from fleetledger.device_agent.home.memory import resident_bytes
 from fleetledger.device_agent.models.features.cache import cache_bytes
 from fleetledger.device_agent.program.parts import AgentParts
 from fleetledger.device_agent.program.round_traffic import RoundTraffic
-from fleetledger.device_agent.settings import Exemplars
+from fleetledger.device_agent.settings import Exemplars, Samples
 from fleetledger.learning.numerics.detection import ENTROPY, DetectionRules, Detector
 from fleetledger.methods.registry import can_learn
 from fleetledger.runtime.count_words import count_of
@@ -82,7 +82,7 @@ class Status(Strict):
     """Number of parts by state."""
     counted_images: int
     images_on_disk: int
-    samples: str = "pictures"
+    samples: Samples = "pictures"
     """What lies there, as `[data] samples` has it."""
     settled: bool = False
     """Whether nothing is left to count, to measure or to send for the stage."""

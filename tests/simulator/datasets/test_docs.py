@@ -2,12 +2,14 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fleetledger.simulator.datasets.loading import DATA_SETS
+from fleetledger.device_agent.kinds import PICTURES
+from fleetledger.simulator.datasets.loading import DATA_SETS, DataSet
 from fleetledger.simulator.errors import DatasetError
 from tests.simulator.datasets.drawing import pixels
 
@@ -44,6 +46,15 @@ def test_the_example_of_a_new_data_set_works(example: Any, tmp_path: Path):
     drawn = {split.train.digest(index) for index in range(12)}
     assert len(drawn) == 12
     assert split.train.picture(0).size == (28, 28)
+
+
+def test_the_example_of_a_value_is_a_data_set(example: Any, tmp_path: Path):
+    (entry,) = re.findall(r'```python\n    ("quickdraw".+?)```', PAGE, re.DOTALL)
+    names = {"DataSet": DataSet, "load_quickdraw": example, "_root": lambda data: data.root}
+    value = eval(f"{{{entry}}}", names)["quickdraw"]
+    assert value.kind is PICTURES
+    with pytest.raises(DatasetError, match="numpy_bitmap"):
+        value.read(SimpleNamespace(root=tmp_path, test_share=0.25), 0)
 
 
 def test_the_example_tells_what_is_missing(example: Any, tmp_path: Path):
