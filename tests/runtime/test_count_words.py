@@ -30,12 +30,12 @@ MORE_NOUNS = (
 ANY_ITSELF = re.compile(rf"VALUE (held-out |other |more |class )?({NOUNS}|{MORE_NOUNS})\b")
 LEFT = {
     "coordinator": 39,
-    "device_agent": 34,
-    "export": 15,
+    "device_agent": 33,
+    "export": 14,
     "learning": 20,
     "methods": 17,
-    "runtime": 14,
-    "schemas": 12,
+    "runtime": 1,
+    "schemas": 25,
     "simulator": 14,
     "transport": 8,
 }

@@ -153,7 +153,8 @@ class LotDealer:
         machines = {self._started(place) for place in range(len(self.workers))}
         if len(machines) > 1 and self._engine.store is None:
             raise EngineError(
-                f"engine.store: not given, and the workers are on {len(machines)} machines; give "
+                "engine.store: not given, and the workers are on "
+                f"{count_of(len(machines), 'machine')}; give "
                 "a URL or a folder that all of them reach, for what devices remember"
             )
 
