@@ -308,7 +308,7 @@ def _folder(about: str, folder: Path, kind: SampleKind) -> Finding:
         1 for item in classes for path in item.rglob("*") if path.suffix.lower() in kind.suffixes
     )
     what = f"{kind.noun}s"
-    text = f"{folder}: {number} {what} in {len(classes)} class folders"
+    text = f"{folder}: {count_of(number, kind.noun)} in {count_of(len(classes), 'class folder')}"
     if number:
         return Finding(about, "ok", text)
     return Finding(about, "note", text, f"put {what} into {folder}/CLASS/")

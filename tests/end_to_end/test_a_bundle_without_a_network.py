@@ -83,8 +83,8 @@ def test_an_agent_runs_from_the_bundle(made: tuple[Path, VerifyKey], tmp_path: P
             process.terminate()
             process.wait(PATIENCE)
     assert (home / "status.json").exists()
-    pages = "from fleetledger.device_agent.apps.http import listening\n"
-    pages += "from fleetledger.device_agent.apps.label_page import serving"
+    pages = "from fleetledger.device_agent.apps.http import server\n"
+    pages += "from fleetledger.device_agent.apps.label_page import program"
     runs(str(into / "bin" / "python"), "-c", pages)
     assert megabytes(into) < 205
     packages = into / "lib" / f"python{python_of(into)}" / "site-packages"

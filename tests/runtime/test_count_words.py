@@ -30,7 +30,7 @@ MORE_NOUNS = (
 ANY_ITSELF = re.compile(rf"VALUE (held-out |other |more |class )?({NOUNS}|{MORE_NOUNS})\b")
 LEFT = {
     "coordinator": 39,
-    "device_agent": 33,
+    "device_agent": 32,
     "export": 14,
     "learning": 20,
     "methods": 17,

@@ -51,7 +51,7 @@ def test_a_broker_that_is_away_is_told_with_its_address(home: AgentHome) -> None
 def test_folders_are_counted(home: AgentHome) -> None:
     assert finding(home, "data folder").verdict == "note"
     models.put_pictures(home.data_folder, "dark", 1, 2)
-    assert "2 images in 1 class folders" in finding(home, "data folder").text
+    assert "2 images in 1 class folder" in finding(home, "data folder").text
     assert finding(home, "evaluation folder").way_out.startswith("mkdir -p ")
 
 

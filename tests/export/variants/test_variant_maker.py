@@ -85,7 +85,7 @@ def test_a_devices_rules_let_it_pass(name: VariantName, tmp_path: Path) -> None:
 
 def test_equal_images_give_equal_bytes_in_another_process_too() -> None:
     script = (
-        "from tests.device_agent import variant_models as m;"
+        "from tests.device_agent.models import variant_models as m;"
         "from fleetledger.schemas.values import Digest;"
         "print(*(Digest.of(item) for item in m.variants().values()))"
     )
