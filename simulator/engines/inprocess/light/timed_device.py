@@ -55,7 +55,7 @@ from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.home import FLEET
 from fleetledger.simulator.engines.inprocess.light.timed_coordinator import TimedCoordinator
 from fleetledger.simulator.engines.inprocess.light.timed_memory import DeviceMemory, MemoryFile
-from fleetledger.simulator.engines.inprocess.light.timed_world import TimedWorld
+from fleetledger.simulator.engines.inprocess.light.timed_world import TimedWorld, fetch_seconds
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.rollouts.held_out import FOLDER, RolloutGear
 from fleetledger.simulator.virtual.device_jobs import (
@@ -377,13 +377,12 @@ class TimedDevice:
                 run.answers += self.jobs.answer(request)
 
     def _fetch(self, run: _Run, offer: Offer) -> None:
-        """Have a file arrive block by block, each asked for when the one before is here."""
+        """Have a file arrive when its blocks would."""
         world = self._context.world
         self._context.files.bring(offer)
         self._count(2, offer.size, offer.block_count)
-        seconds = 2 * world.latency_seconds * offer.block_count
-        fetched = partial(self._answer, run, inputs.FetchFinished(offer.digest))
-        world.loop.at(world.now + seconds, fetched)
+        here = world.now + fetch_seconds(offer, 2 * world.latency_seconds)
+        world.loop.at(here, partial(self._answer, run, inputs.FetchFinished(offer.digest)))
 
     def _say(self, run: _Run, body: Message) -> None:
         self._to_coordinator(told.DeviceMessage(self.name, self._seal(run, as_sent(body))))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from random import Random
 from typing import Literal, TypeAlias
 
+from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.virtual.clock import VirtualClock
 from fleetledger.simulator.virtual.loop import Act, Loop
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
 from fleetledger.simulator.virtual.world import World
+from fleetledger.transport.pacing import Pacer, RequestedBlock
 
 Way: TypeAlias = tuple[Literal["from", "to"], DeviceId]
 
@@ -36,3 +39,17 @@ class TimedWorld(World):
         arrival = self.now + self.latency_seconds * (0.5 + self.random.random())
         self.arrivals[way] = arrival = max(arrival, self.arrivals.get(way, 0.0))
         self.loop.at(arrival, act)
+
+
+@cache
+def fetch_seconds(offer: Offer, round_trip: float) -> float:
+    """Return how long its list of hashes and its blocks take, as many at once as an agent asks."""
+    pacer, now = Pacer(offer.block_size), 0.0
+    for size in (offer.list_size, offer.size):
+        missing = -(-size // offer.block_size)
+        while missing > 0:
+            asked, now = RequestedBlock(now, pacer.delivered, first=True), now + round_trip
+            for _ in range(came := min(missing, pacer.window)):
+                pacer.arrived(min(size, offer.block_size), asked, now)
+            missing -= came
+    return now
