@@ -24,6 +24,7 @@ def test_it_tells_most_pixels_of_the_digits_it_was_shown():
     parameters, buffers = to_tensors(network.initial(0, scenes.class_names))
     leaves = {name: value.requires_grad_() for name, value in parameters.items()}
     pictures = (torch.from_numpy(scenes.images).float() / 255 - 0.5) / 0.25
+    pictures = pictures.permute(0, 3, 1, 2)
     masks = torch.from_numpy(scenes.masks).long()
     optimiser = torch.optim.SGD(leaves.values(), 0.05, momentum=0.9, nesterov=True)
     for epoch in range(EPOCHS):
