@@ -98,97 +98,39 @@ class AgentSurroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentRun:
-    """One run of the program, but for what a simulated agent that rests leaves to the disk."""
-
-    identity: DeviceIdentity
-    rules: AgentRules
-    keys: KeyRing
-    control: Connection
-    exchange: Exchange
-    proxy: ProxyBlocks
-    mail: AgentMail
-    jobs: DeviceJobs
-    worker: AgentWorker
-    traffic: Traffic
-    """Of all its connections."""
-
-
-@dataclass(frozen=True, slots=True)
 class AssembledAgent:
     """An agent that has not begun yet, and what it is made of."""
 
     agent: Agent
     parts: AgentParts
-    run: AgentRun
 
 
-def assemble(
-    home: AgentHome, around: AgentSurroundings, run: AgentRun | None = None
-) -> AssembledAgent:
-    """Put an agent together; one that has rested goes on with its `run`.
+def assemble(home: AgentHome, around: AgentSurroundings) -> AssembledAgent:
+    """Put an agent together, with its connections, which are not opened yet.
 
     Raises `StoreError`, and `HomeError` or `SettingsError` for keys and roots that cannot be used.
     """
-    machine = around.machine
     make_folder(home.state_folder, durable=around.durable)
     # Features and exemplars tell of images.
     home.state_folder.chmod(0o700)
-    store = AgentStore(
-        home.state_folder / "agent.db",
-        durable=around.durable,
-        name=around.name_installation,
-        known=None if run is None else run.identity.installation,
-    )
+    database = home.state_folder / "agent.db"
+    store = AgentStore(database, durable=around.durable, name=around.name_installation)
+    with ExitStack() as stack:
+        stack.callback(store.close)
+        parts = _parts(home, around, store)
+        stack.pop_all()
+    return AssembledAgent(Agent(parts), parts)
+
+
+def _parts(home: AgentHome, around: AgentSurroundings, store: AgentStore) -> AgentParts:
+    settings, boot, machine = home.settings, around.boot, around.machine
+    fleet, device, topics = settings.fleet, settings.device, FleetTopics(settings.fleet)
     blobs = BlobFolder(
         home.state_folder / "blobs", durable=around.durable, block_size=around.block_size
     )
     slots = around.slots(home.state_folder)
-    with ExitStack() as stack:
-        stack.callback(store.close)
-        if run is None:
-            run = _begun(home, around, store, blobs, slots)
-        state = AgentState(run.rules, run.identity, store.load())
-        check_taken(state.rules.pinned, state.records)
-        state.enrolling = EnrollingState(run.keys.asks, first=run.keys.current is None)
-        stack.pop_all()
-    parts = AgentParts(
-        home=home,
-        state=state,
-        store=store,
-        blobs=blobs,
-        slots=slots,
-        control=run.control,
-        exchange=run.exchange,
-        mail=run.mail,
-        jobs=run.jobs,
-        worker=run.worker,
-        status_file=home.status_file if around.tells_status else None,
-        clock=around.clock,
-        minute_of_day=around.minute_of_day,
-        proxy=run.proxy,
-        keys=run.keys,
-        health=None if machine is None else HealthReader(machine, home.state_folder),
-        textfile=None if machine is None else _textfile_of(home),
-    )
-    return AssembledAgent(Agent(parts), parts, run)
-
-
-def _begun(
-    home: AgentHome,
-    around: AgentSurroundings,
-    store: AgentStore,
-    blobs: BlobFolder,
-    slots: ModelSlots,
-) -> AgentRun:
-    """Return a new run, with its connections, which are not opened yet."""
-    settings, boot = home.settings, around.boot
-    fleet, device, topics = settings.fleet, settings.device, FleetTopics(settings.fleet)
-    formers, able = (
-        store.begin_run(boot),
-        reported_capabilities(around.capabilities, settings.files),
-    )
     keys = KeyRing.beside(home.folder, fleet, device)
+    state = _state(home, around, store, keys)
     # The will may be told long after a key that waits has come to count.
     sender = Sender(fleet, device, boot, signer=keys.newest, wire=around.wire)
     control = around.connect("control", make_will(topics, device, sender, around.clock))
@@ -210,30 +152,48 @@ def _begun(
     def traffic() -> Counts:
         return control.meter.total() + blocks.traffic() + proxy.traffic()
 
-    jobs = around.jobs(home, blobs, slots, traffic, around.machine)
+    jobs = around.jobs(home, blobs, slots, traffic, machine)
     worker = around.worker(jobs.answer, control.wake)
     blocks.on_failure = worker.fail
-    return AgentRun(
-        identity=DeviceIdentity(
-            store.installation, boot, able, formers, settings.tags, around.wire.range
-        ),
-        rules=around.rules or _told_of(rules_of(home), around.machine),
-        keys=keys,
+    signing = Signing(keys.signer_for, settings.coordinator_key)
+    return AgentParts(
+        home=home,
+        state=state,
+        store=store,
+        blobs=blobs,
+        slots=slots,
         control=control,
         exchange=blocks,
-        proxy=proxy,
-        mail=AgentMail(
-            control,
-            topics,
-            device,
-            sender,
-            around.clock,
-            signing=Signing(keys.signer_for, settings.coordinator_key),
-        ),
+        mail=AgentMail(control, topics, device, sender, around.clock, signing=signing),
         jobs=jobs,
         worker=worker,
-        traffic=traffic,
+        status_file=home.status_file if around.tells_status else None,
+        clock=around.clock,
+        minute_of_day=around.minute_of_day,
+        proxy=proxy,
+        keys=keys,
+        health=None if machine is None else HealthReader(machine, home.state_folder),
+        textfile=None if machine is None else _textfile_of(home),
     )
+
+
+def _state(
+    home: AgentHome, around: AgentSurroundings, store: AgentStore, keys: KeyRing
+) -> AgentState:
+    """Return the state of a new run, as the store has it."""
+    identity = DeviceIdentity(
+        store.installation,
+        around.boot,
+        reported_capabilities(around.capabilities, home.settings.files),
+        store.begin_run(around.boot),
+        home.settings.tags,
+        around.wire.range,
+    )
+    rules = around.rules or _told_of(rules_of(home), around.machine)
+    state = AgentState(rules, identity, store.load())
+    check_taken(rules.pinned, state.records)
+    state.enrolling = EnrollingState(keys.asks, first=keys.current is None)
+    return state
 
 
 def _told_of(rules: AgentRules, machine: Machine | None) -> AgentRules:

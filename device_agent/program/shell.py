@@ -89,8 +89,8 @@ STOP_SECONDS = 5.0
 class Agent:
     """Runs until `stop` is called."""
 
-    def __init__(self, parts: AgentParts, wake_at: float = 0.0) -> None:
-        self.wake_at = wake_at
+    def __init__(self, parts: AgentParts) -> None:
+        self.wake_at = 0.0
         """When the rules want to be asked again, by the clock."""
         self._parts = parts
         self._journal = AgentJournal(parts.home.settings.device, parts.clock.seconds)

@@ -21,9 +21,9 @@ from fleetledger.simulator.features.interface import (
 )
 from fleetledger.simulator.metrics.answers import NO_ANSWER, Answers
 from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
-from fleetledger.simulator.run.asking import Changes, StageEvaluation
 from fleetledger.simulator.run.evaluation import ExportedFeatures, predict, read_manifest
 from fleetledger.simulator.run.folder import Kept
+from fleetledger.simulator.run.stage_evaluation import Changes, StageEvaluation
 from fleetledger.simulator.scenario.trainer import trains_on_features, trains_on_pictures
 
 Doubles = NDArray[np.float64]

@@ -30,9 +30,9 @@ from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
 from fleetledger.simulator.metrics.segmentation import PixelCounts
 from fleetledger.simulator.plan.fleet_plan import StagePlan
 from fleetledger.simulator.records import InferenceRecord
-from fleetledger.simulator.run.asking import Changes, StageEvaluation
 from fleetledger.simulator.run.evaluation import labels_of, read_manifest
 from fleetledger.simulator.run.folder import Kept
+from fleetledger.simulator.run.stage_evaluation import Changes, StageEvaluation
 from fleetledger.simulator.shown_scenes import ShownScenes, choose_scenes
 
 _MOST_SCENES = 8

@@ -17,12 +17,12 @@ from fleetledger.simulator.metrics.any_answers import AnyAnswers
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.report.tables.rollouts import verdict_sentence
-from fleetledger.simulator.run.asking import StageEvaluation
 from fleetledger.simulator.run.evaluation import copy_model
 from fleetledger.simulator.run.folder import SeedFolder
 from fleetledger.simulator.run.progress import Screen
 from fleetledger.simulator.run.sample_evaluation import SampleEvaluation
 from fleetledger.simulator.run.scene_evaluation import SceneEvaluation
+from fleetledger.simulator.run.stage_evaluation import StageEvaluation
 from fleetledger.simulator.scenario.sections import EngineSettings
 
 MakeEngine = Callable[[Prepared, Path, Screen], Engine]

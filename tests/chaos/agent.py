@@ -77,7 +77,7 @@ class CrashableAgent(Crashable):
                 machine=None,
             ),
         )
-        made.run.exchange.start()
+        made.parts.exchange.start()
         made.agent.begin()
         endpoint.ask()
 

@@ -71,15 +71,6 @@ class DeadLetter:
     time_ns: int
 
 
-def make_blank_store(path: Path) -> Path:
-    """Make a database with all tables and no installation, of which copies can be opened."""
-    if not path.exists():
-        db = sqlite3.connect(path, isolation_level=None)
-        lay_out(db, _TABLES, LAYOUT)
-        db.close()
-    return path
-
-
 class AgentStore:
     """Open for one thread; WAL with `synchronous=FULL`, so a power cut loses nothing committed."""
 
@@ -89,13 +80,11 @@ class AgentStore:
         *,
         durable: bool = True,
         name: Callable[[], BootId] = BootId.fresh,
-        known: BootId | None = None,
     ) -> None:
         """Open the database at `path`, making it where there is none; raise `StoreError`.
 
         What is not `durable` outlives the program, but not a power cut. `name` gives a new
-        installation its name. `known` is the installation of a database that this program has had
-        open before; it is not looked over again.
+        installation its name.
         """
         self._path = path
         self._name = name
@@ -108,9 +97,8 @@ class AgentStore:
             self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
             # What is deleted is overwritten: messages may tell of images.
             self._db.execute(f"PRAGMA secure_delete={'ON' if durable else 'OFF'}").fetchall()
-            if known is None:
-                self._lay_out()
-        self.installation = known if known is not None else self._installation()
+            self._lay_out()
+        self.installation = self._installation()
 
     def close(self) -> None:
         """Close the database."""

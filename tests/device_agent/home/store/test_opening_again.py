@@ -1,15 +1,14 @@
-"""Stores that a simulator opens and closes all the time."""
+"""Stores that are closed and opened again."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from fleetledger.device_agent.core.changes import Put
 from fleetledger.device_agent.core.counting import nothing_written
-from fleetledger.device_agent.home.store.store import AgentStore, make_blank_store
+from fleetledger.device_agent.home.store.store import AgentStore
 from fleetledger.schemas.values import BootId
 
 NAME = BootId("5" * 16)
@@ -33,7 +32,7 @@ def test_a_store_that_was_open_before_holds_what_was_committed(
     store.commit(store.load(), [Put(next_part=4), nothing_written(2)])
     records = store.load()
     store.close()
-    again = AgentStore(path, durable=durable, known=store.installation)
+    again = AgentStore(path, durable=durable)
     assert again.installation == store.installation
     assert again.load() == records
     again.commit(again.load(), [Put(next_part=5)])
@@ -41,16 +40,3 @@ def test_a_store_that_was_open_before_holds_what_was_committed(
     last = AgentStore(path)
     assert last.load().next_part == 5
     last.close()
-
-
-def test_copies_of_a_blank_store_are_installations_of_their_own(tmp_path: Path) -> None:
-    blank = make_blank_store(tmp_path / "blank.db")
-    assert make_blank_store(blank) == blank
-    names = set()
-    for name in ("one", "two"):
-        shutil.copyfile(blank, tmp_path / name)
-        store = AgentStore(tmp_path / name)
-        names.add(store.installation)
-        assert store.load().parts == {}
-        store.close()
-    assert len(names) == 2
