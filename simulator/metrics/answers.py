@@ -135,6 +135,21 @@ class Answers(AnyAnswers):
         task, given = self.stage_of_class, predicted >= 0
         return count_pairs(task[truth[given]] - 1, task[predicted[given]] - 1, self.stages)
 
+    def ahead(self) -> tuple[Floats, Floats]:
+        """Return accuracy on each task by the model of the stage before, and by chance; (T,) each.
+
+        NaN where that model was asked nothing: of classes without a row in its head, which is every
+        task of a plan in which classes come once. Chance names one of the classes seen by then.
+        """
+        accuracy, chance = np.full((2, self.stages), np.nan)
+        for stage in range(2, self.stages + 1):
+            of_task = self.stage_of_sample == stage
+            given = self.predictions[stage - 2][of_task]
+            if (given >= 0).any():
+                accuracy[stage - 1] = (given == self.labels[of_task]).mean()
+                chance[stage - 1] = 1 / len(self.seen(stage - 1))
+        return accuracy, chance
+
     def class_accuracy(self, stage: int) -> Floats:
         """Return the share of right answers by label after `stage`."""
         truth, predicted = self.answered(stage)

@@ -1,10 +1,14 @@
-"""The numbers that stand for a seed as a whole; reports and comparisons take them in order."""
+"""Numbers that stand for a seed as a whole; reports and comparisons take them in order."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
+
+from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.headline_costs import COST, DETECTION
 from fleetledger.simulator.metrics.headline_learning import ACCURACY, DEVICES
-from fleetledger.simulator.metrics.metric import MeasuredSeed, Metric
+from fleetledger.simulator.metrics.metric import Measure, MeasuredSeed, Metric
 from fleetledger.simulator.metrics.novelty_outcomes import noticing
 
 
@@ -58,12 +62,54 @@ LOOKING = (
     ),
 )
 
-HEADLINE = ACCURACY + DEVICES + COST + DETECTION + LOOKING
-METRICS = {metric.name: metric for metric in HEADLINE}
-"""By name."""
+METRICS: dict[str, Metric | Measure] = {
+    metric.name: metric for metric in ACCURACY + DEVICES + COST + DETECTION + LOOKING
+}
+"""By name, in the order of reports: a `Metric`, or a function of answers and plan."""
+
+
+def metric_of(name: str) -> Metric:
+    """Return the metric by name; of a function, and of a name that is unknown here, a plain one."""
+    known = METRICS.get(name)
+    if isinstance(known, Metric):
+        return known
+    meaning = " ".join((getattr(known, "__doc__", None) or "").split()) or "A number of one's own."
+    return Metric(name, name.replace("_", " "), "number", "higher", meaning, lambda _seed: None)
+
+
+def metrics_of(names: Iterable[str]) -> list[Metric]:
+    """Return the metrics of some names, in the order of `METRICS`; others come last."""
+    order = {name: position for position, name in enumerate(METRICS)}
+    told = sorted(dict.fromkeys(names), key=lambda name: order.get(name, len(order)))
+    return [metric_of(name) for name in told]
 
 
 def headline(measured: MeasuredSeed) -> dict[str, float]:
-    """Return every number of `HEADLINE` that is known, by name."""
-    values = {metric.name: metric.take(measured) for metric in HEADLINE}
-    return {name: float(value) for name, value in values.items() if value is not None}
+    """Return every number of `METRICS` that is known, by name.
+
+    A function that returns a mapping gives a number for each key, called `<name>_<key>`. Raises
+    `MetricsError` where a function returns what is no finite number.
+    """
+    found: dict[str, float] = {}
+    for name, metric in METRICS.items():
+        told: float | Mapping[str, float] | None
+        if isinstance(metric, Metric):
+            told = metric.take(measured)
+        else:
+            told = metric(measured.answers, measured.plan)
+        parts = told if isinstance(told, Mapping) else {"": told}
+        for key, value in parts.items():
+            if value is not None:
+                whole = f"{name}_{key}" if key else name
+                found[whole] = _finite(whole, value)
+    return found
+
+
+def _finite(name: str, value: float) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise MetricsError(f"metric {name}: {value!r}; return a number, or None") from error
+    if not math.isfinite(number):
+        raise MetricsError(f"metric {name}: {number}; return a finite number, or None")
+    return number

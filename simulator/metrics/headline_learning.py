@@ -3,7 +3,25 @@
 Equation numbers are those of STSA (arXiv 2506.01327).
 """
 
-from fleetledger.simulator.metrics.metric import Metric
+import numpy as np
+
+from fleetledger.simulator.metrics.answers import Answers
+from fleetledger.simulator.metrics.metric import MeasuredSeed, Metric
+from fleetledger.simulator.metrics.task_scores import (
+    backward_transfer,
+    forward_transfer,
+    jain_index,
+)
+
+
+def _forward_transfer(seed: MeasuredSeed) -> float | None:
+    return forward_transfer(*seed.answers.ahead()) if isinstance(seed.answers, Answers) else None
+
+
+def _jain_index(seed: MeasuredSeed) -> float | None:
+    own = [device.accuracy for device in seed.devices if device.accuracy is not None]
+    return jain_index(np.array(own)) if own else None
+
 
 ACCURACY = (
     Metric(
@@ -55,6 +73,27 @@ ACCURACY = (
         lambda seed: seed.last.forgetting,
         "Mean over earlier tasks of the best mIoU that the task's classes ever had minus their "
         "last one.",
+    ),
+    Metric(
+        "backward_transfer",
+        "backward transfer (BWT)",
+        "points",
+        "higher",
+        "Mean over earlier tasks of the accuracy after the last stage minus that after the task's "
+        "own stage (Lopez-Paz and Ranzato 2017, equation 3).",
+        lambda seed: backward_transfer(seed.matrix),
+        "Mean over earlier tasks of the mIoU of their classes after the last stage minus that "
+        "after their own stage.",
+    ),
+    Metric(
+        "forward_transfer",
+        "forward transfer (FWT)",
+        "points",
+        "higher",
+        "Mean over tasks but the first of the accuracy of the model of the stage before on the "
+        "task minus chance (Lopez-Paz and Ranzato 2017, equation 4). Known where tasks bring "
+        "samples of classes that the head has already.",
+        _forward_transfer,
     ),
     Metric(
         "old_accuracy",
@@ -145,5 +184,14 @@ DEVICES = (
         "lower",
         "Standard deviation of these over devices.",
         lambda seed: own.deviation if (own := seed.last.device_accuracy) else None,
+    ),
+    Metric(
+        "device_accuracy_jain",
+        "Jain's index over devices",
+        "share",
+        "higher",
+        "Fairness of these over devices (Jain, Chiu and Hawe 1984): the square of their sum by "
+        "their number times the sum of their squares; 100 % where all are equal.",
+        _jain_index,
     ),
 )

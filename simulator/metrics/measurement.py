@@ -39,7 +39,7 @@ def measure_seed(
     names = [name for record in records for name in record.class_names]
     return SeedMetrics(
         score=answers.SCORE,
-        headline=headline(MeasuredSeed(stages, devices)),
+        headline=headline(MeasuredSeed(stages, devices, answers, plan_counts)),
         stages=stages,
         task_confusion=tuple(
             tuple(int(count) for count in row) for row in answers.task_confusion(answers.stages)

@@ -1,21 +1,34 @@
-"""What a headline number is: a name, a unit, a meaning, and how it is taken from a seed."""
+"""Headline numbers: a name, a unit, a meaning, and how each is taken from a seed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fleetledger.simulator.metrics.any_answers import AnyAnswers
+from fleetledger.simulator.metrics.plan_counts import PlanCounts
 from fleetledger.simulator.metrics.score import SaidScore, say
 from fleetledger.simulator.metrics.seed_metrics import Detection, DeviceMetrics, StageMetrics
 
 Unit = Literal[
-    "share", "points", "bytes", "seconds", "samples", "images", "mebibytes", "per second"
+    "share",
+    "points",
+    "bytes",
+    "seconds",
+    "samples",
+    "images",
+    "mebibytes",
+    "per second",
+    "number",
 ]
 """`share` and `points` are kept from 0 to 1 and shown in percent and percentage points."""
 Better = Literal["higher", "lower"]
+Measure = Callable[[AnyAnswers, PlanCounts], "float | Mapping[str, float] | None"]
+"""A metric of one's own: from the answers of one seed and the counts of its plan."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +37,8 @@ class MeasuredSeed:
 
     stages: Sequence[StageMetrics]
     devices: Sequence[DeviceMetrics]
+    answers: AnyAnswers
+    plan: PlanCounts
 
     @property
     def last(self) -> StageMetrics:
@@ -34,6 +49,11 @@ class MeasuredSeed:
         """Return the mean over stages; None where a stage has no such number."""
         values = [value for stage in self.stages if (value := take(stage)) is not None]
         return float(np.mean(values)) if len(values) == len(self.stages) else None
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """Accuracy of each task after each stage, (T, T); NaN above the diagonal and if unknown."""
+        return accuracy_matrix(self.stages)
 
     def over_devices(self, take: Callable[[DeviceMetrics], float]) -> float:
         """Return the mean over all devices that were ever there."""
@@ -66,6 +86,14 @@ class Metric:
     def said_meaning(self, score: SaidScore) -> str:
         """Return the meaning likewise."""
         return self.of_pixels if score == "mIoU" and self.of_pixels else say(score, self.meaning)
+
+
+def accuracy_matrix(stages: Sequence[StageMetrics]) -> NDArray[np.float64]:
+    """Return a[t, i] of one seed, (T, T); NaN above the diagonal and where it is not known."""
+    matrix = np.full((len(stages), len(stages)), np.nan)
+    for row, stage in enumerate(stages):
+        matrix[row, : row + 1] = np.array(stage.accuracy_of_tasks, np.float64)
+    return matrix
 
 
 def mean_delay(delays: Sequence[float]) -> float | None:

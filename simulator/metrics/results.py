@@ -13,7 +13,7 @@ from fleetledger.runtime.strict import Strict
 from fleetledger.runtime.whole_file import write_whole
 from fleetledger.schemas.message import explain
 from fleetledger.simulator.errors import RunError
-from fleetledger.simulator.metrics.headline import HEADLINE
+from fleetledger.simulator.metrics.headline import metrics_of
 from fleetledger.simulator.metrics.over_seeds import Summary, summary
 from fleetledger.simulator.metrics.score import Score, say
 from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
@@ -85,13 +85,14 @@ def summarise(
     seeds: Mapping[int, SeedMetrics],
 ) -> RunResults:
     """Put the metrics of a run's seeds together, with mean and deviation of each headline."""
+    names = dict.fromkeys(name for m in seeds.values() for name in m.headline)
     by_name = {
         metric.name: [m.headline[metric.name] for m in seeds.values() if metric.name in m.headline]
-        for metric in HEADLINE
+        for metric in metrics_of(names)
     }
     return RunResults(
         scenario=scenario,
         machine=dict(machine),
         seeds=dict(seeds),
-        summary={name: summary(values) for name, values in by_name.items() if values},
+        summary={name: summary(values) for name, values in by_name.items()},
     )

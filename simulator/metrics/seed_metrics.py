@@ -207,7 +207,7 @@ class SeedMetrics(Strict):
 
     score: Score = "accuracy"
     headline: dict[str, float]
-    """The numbers of `headline.HEADLINE` that are known here, by name."""
+    """The numbers of `headline.METRICS` that are known here, by name."""
     stages: tuple[StageMetrics, ...] = Field(min_length=1)
     task_confusion: tuple[tuple[int, ...], ...]
     """After the last stage: true task against predicted task; of pixels, with a row and a column

@@ -1,7 +1,11 @@
-"""How well a fleet learned class after class: accuracy per stage and task, forgetting.
+"""How well a fleet learned class after class: accuracy per stage and task, forgetting, transfer.
 
 Notation: a[t, i] is the accuracy on the test data of task i after stage t, among all classes seen
-by then, for i <= t; both count from 0 here. Equation numbers are those of STSA (arXiv 2506.01327).
+by then, for i <= t; both count from 0 here. Equation numbers are those of STSA (arXiv 2506.01327),
+where no other source is named:
+
+GEM   Lopez-Paz and Ranzato, Gradient Episodic Memory for Continual Learning, NeurIPS 2017
+RWalk Chaudhry, Dokania, Ajanthan and Torr, Riemannian Walk for Incremental Learning, ECCV 2018
 """
 
 from __future__ import annotations
@@ -90,5 +94,57 @@ class TaskScores:
 
 
 def mean_forgetting(a: NDArray[np.float64]) -> float:
-    """Return F of earlier tasks, (stages up to now, earlier tasks), NaN before a task's first."""
+    """Return F of earlier tasks, (stages up to now, earlier tasks), NaN before a task's first.
+
+    RWalk's f takes the best over the stages before the last one, and is negative for a task that
+    is best at the end; such a task counts 0 here.
+    """
     return float((np.nanmax(a, axis=0) - a[-1]).mean())
+
+
+def backward_transfer(a: NDArray[np.float64]) -> float | None:
+    """Return BWT of a (T, T), equation 3 of GEM; negative where tasks were forgotten.
+
+        BWT = 1/(T - 1) sum_{i < T} a[T, i] - a[i, i]
+
+    Tasks of which either is NaN are left out. None where none is left, as after one stage.
+    """
+    return _mean_known((a[-1] - np.diagonal(a))[:-1])
+
+
+def forward_transfer(ahead: NDArray[np.float64], chance: NDArray[np.float64]) -> float | None:
+    """Return FWT, equation 4 of GEM: how well a task is answered before its stage.
+
+        FWT = 1/(T - 1) sum_{i > 1} a[i - 1, i] - b[i]
+
+    `ahead` (T,) is a[i - 1, i], NaN where no model was asked; `chance` (T,) is b, the accuracy of
+    who knows nothing. None where nothing is known.
+    """
+    return _mean_known((ahead - chance)[1:])
+
+
+def intransigence(a: NDArray[np.float64], joint: NDArray[np.float64]) -> float | None:
+    """Return the mean over stages of RWalk's I: what learning in stages costs a new task.
+
+        I_k = a*[k, k] - a[k, k]
+
+    `joint` (T, T) is a*, of a model that had the data of all stages so far. Lower is better, and
+    negative is better than joint. Stages of which either is NaN are left out.
+    """
+    return _mean_known(np.diagonal(joint) - np.diagonal(a))
+
+
+def jain_index(values: NDArray[np.float64]) -> float | None:
+    """Return Jain's index of fairness: 1 where all values are equal, 1/K where one has everything.
+
+        J = (sum_k x_k)^2 / (K sum_k x_k^2)
+
+    Jain, Chiu and Hawe, DEC technical report 301, 1984. None where all are 0.
+    """
+    squares = float((values**2).sum())
+    return float(values.sum()) ** 2 / (len(values) * squares) if squares else None
+
+
+def _mean_known(values: NDArray[np.float64]) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else None

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fleetledger.schemas.models import BACKGROUND
 from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.metrics.metric import accuracy_matrix as seed_matrix
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.seed_metrics import DeviceSpread, StageMetrics
 
@@ -40,11 +41,8 @@ def of_spread(
 def accuracy_matrix(results: RunResults) -> Floats:
     """Return a_{t,i} as the mean over seeds, (T, T), NaN above the diagonal."""
     stages = results.stages
-    matrix = np.full((len(results.seeds), stages, stages), np.nan)
-    for number, seed in enumerate(results.seeds.values()):
-        for row, stage in enumerate(seed.stages[:stages]):
-            matrix[number, row, : row + 1] = np.array(stage.accuracy_of_tasks, np.float64)
-    mean: Floats = matrix.mean(axis=0)
+    every = [seed_matrix(seed.stages[:stages]) for seed in results.seeds.values()]
+    mean: Floats = np.mean(every, axis=0)
     return mean
 
 

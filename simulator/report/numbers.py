@@ -20,7 +20,7 @@ def scale_of(unit: Unit, value: float) -> tuple[float, str]:
         return byte_scale(value)
     if unit == "seconds":
         return second_scale(value)
-    return 1.0, "MiB" if unit == "mebibytes" else unit
+    return 1.0, {"mebibytes": "MiB", "number": ""}.get(unit, unit)
 
 
 def byte_scale(value: float) -> tuple[float, str]:
@@ -44,7 +44,7 @@ def show(value: float | None, unit: Unit, *, sign: bool = False) -> str:
     if value is None:
         return NOTHING
     scale, name = scale_of(unit, value)
-    return f"{digits(value / scale, unit, sign=sign)}{_GLUE}{name}"
+    return f"{digits(value / scale, unit, sign=sign)}{_with(name)}"
 
 
 def show_summary(summary: Summary | None, unit: Unit) -> str:
@@ -55,7 +55,7 @@ def show_summary(summary: Summary | None, unit: Unit) -> str:
         return show(summary.mean, unit)
     scale, name = scale_of(unit, summary.mean)
     mean, deviation = summary.mean / scale, summary.deviation / scale
-    return f"{digits(mean, unit)} ± {digits(deviation, unit)}{_GLUE}{name}"
+    return f"{digits(mean, unit)} ± {digits(deviation, unit)}{_with(name)}"
 
 
 def show_interval(summary: Summary | None, unit: Unit) -> str:
@@ -70,7 +70,7 @@ def show_interval(summary: Summary | None, unit: Unit) -> str:
         digits(value / scale, unit)
         for value in (summary.mean, summary.mean - half, summary.mean + half)
     )
-    return f"{mean} [{low}, {high}]{_GLUE}{name}"
+    return f"{mean} [{low}, {high}]{_with(name)}"
 
 
 def show_difference(difference: PairedDifference | None, unit: Unit) -> str:
@@ -84,10 +84,15 @@ def show_difference(difference: PairedDifference | None, unit: Unit) -> str:
     scale, name = scale_of(unit, largest)
     mean = digits(difference.mean / scale, unit, sign=True)
     if difference.low is None or difference.high is None:
-        return f"{mean}{_GLUE}{name}"
+        return f"{mean}{_with(name)}"
     low = digits(difference.low / scale, unit, sign=True)
     high = digits(difference.high / scale, unit, sign=True)
-    return f"{mean} [{low}, {high}]{_GLUE}{name}"
+    return f"{mean} [{low}, {high}]{_with(name)}"
+
+
+def _with(name: str) -> str:
+    """Return a unit as it follows a number."""
+    return f"{_GLUE}{name}" if name else ""
 
 
 def percent(value: float | None) -> str:
@@ -107,5 +112,7 @@ def digits(value: float, unit: Unit, *, sign: bool = False) -> str:
         return f"{value:{form}.2f}"
     if unit in ("samples", "images", "mebibytes") and value == round(value):
         return f"{value:{form},.0f}"
+    if unit == "number":
+        return f"{value:{form},.4g}"
     places = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2
     return f"{value:{form},.{places}f}"

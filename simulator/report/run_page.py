@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleetledger.runtime.count_words import count_of
-from fleetledger.simulator.metrics.headline import METRICS
+from fleetledger.simulator.metrics.headline import metric_of
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.numbers import scale_of, show
 from fleetledger.simulator.report.pages.renderer import Shown, render
@@ -132,7 +132,7 @@ def _first_few(places: list[str]) -> str:
 
 
 def _card(results: RunResults, name: str) -> PageCard:
-    metric, value = METRICS[name], results.summary[name]
+    metric, value = metric_of(name), results.summary[name]
     beside = []
     if value.deviation is not None:
         scale, unit = scale_of(metric.unit, value.mean)

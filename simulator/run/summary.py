@@ -6,7 +6,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from fleetledger.simulator.metrics.headline import METRICS
+from fleetledger.simulator.metrics.headline import metric_of
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.numbers import show_summary
 from fleetledger.simulator.scenario.sections import PublishedCurve
@@ -50,8 +50,8 @@ def summary_table(results: RunResults) -> Table:
     for name in SHOWN:
         if name in results.summary:
             printed = [_published(curve, name) for curve in curves]
-            told = show_summary(results.summary[name], METRICS[name].unit)
-            table.add_row(METRICS[name].said_title(results.score), told, *printed)
+            told = show_summary(results.summary[name], metric_of(name).unit)
+            table.add_row(metric_of(name).said_title(results.score), told, *printed)
     return table
 
 

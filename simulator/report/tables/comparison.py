@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleetledger.simulator.metrics.headline import HEADLINE, METRICS
+from fleetledger.simulator.metrics.headline import metrics_of
 from fleetledger.simulator.metrics.metric import Metric
 from fleetledger.simulator.metrics.over_seeds import PairedDifference
 from fleetledger.simulator.metrics.score import name_in_files, say
@@ -153,10 +153,9 @@ def write_comparison_csv(path: Path, contenders: Sequence[Contender]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_CSV_HEAD)
         for item in contenders:
-            for metric in HEADLINE:
-                if metric.name in item.results.summary:
-                    row = _csv_row(contenders[0], item, metric)
-                    writer.writerow((item.name, name_in_files(score, metric.name), *row))
+            for metric in metrics_of(item.results.summary):
+                row = _csv_row(contenders[0], item, metric)
+                writer.writerow((item.name, name_in_files(score, metric.name), *row))
 
 
 def _head(contenders: Sequence[Contender], metrics: Sequence[Metric]) -> tuple[str, ...]:
@@ -165,11 +164,7 @@ def _head(contenders: Sequence[Contender], metrics: Sequence[Metric]) -> tuple[s
 
 
 def _known(contenders: Sequence[Contender]) -> list[Metric]:
-    return [
-        metric
-        for metric in HEADLINE
-        if any(metric.name in item.results.summary for item in contenders)
-    ]
+    return metrics_of(name for item in contenders for name in item.results.summary)
 
 
 def _difference(difference: PairedDifference | None, metric: Metric) -> str:
@@ -215,7 +210,7 @@ def _csv_row(first: Contender, item: Contender, metric: Metric) -> tuple[object,
             difference.count,
         )
     return (
-        METRICS[metric.name].unit,
+        metric.unit,
         of.mean,
         of.deviation,
         of.count,

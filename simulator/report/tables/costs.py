@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetledger.simulator.metrics.headline import METRICS
+from fleetledger.simulator.metrics.headline import metric_of
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.curves import by_stage, phases
 from fleetledger.simulator.report.numbers import percent, show
@@ -99,4 +99,4 @@ def profile_table(results: RunResults) -> Table:
 
 
 def _pace(answers: float) -> str:
-    return show(answers, METRICS["answers_per_second"].unit)
+    return show(answers, metric_of("answers_per_second").unit)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fleetledger.simulator.metrics.headline import HEADLINE, METRICS
+from fleetledger.simulator.metrics.headline import metric_of, metrics_of
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.seed_metrics import StageMetrics
 from fleetledger.simulator.report.curves import by_stage
-from fleetledger.simulator.report.numbers import NOTHING, show, show_summary
+from fleetledger.simulator.report.numbers import NOTHING, show, show_interval, show_summary
 from fleetledger.simulator.report.tables import table
 from fleetledger.simulator.scenario.sections import PublishedCurve
 
@@ -27,19 +27,25 @@ _OF_SEEDS = (
 
 
 def headline_table(results: RunResults) -> table.Table:
-    """Return every headline number that is known, with its meaning."""
+    """Return every headline number that is known, with its meaning; its interval over seeds."""
+    several = len(results.seeds) > 1
     rows = tuple(
         (
             metric.said_title(results.score),
             show_summary(results.summary[metric.name], metric.unit),
+            *((show_interval(results.summary[metric.name], metric.unit),) if several else ()),
             metric.said_meaning(results.score),
         )
-        for metric in HEADLINE
-        if metric.name in results.summary
+        for metric in metrics_of(results.summary)
     )
-    several = len(results.seeds) > 1
-    note = "Mean ± sample standard deviation over the seeds." if several else "One seed."
-    return table.Table("Headline numbers", ("number", "value", "meaning"), rows, note)
+    head = ("number", "value", "95 % interval", "meaning")
+    note = (
+        "Mean ± sample standard deviation over the seeds; the interval is that of Student's t for "
+        "the mean."
+    )
+    if several:
+        return table.Table("Headline numbers", head, rows, note)
+    return table.Table("Headline numbers", (*head[:2], head[-1]), rows, "One seed.")
 
 
 def published_table(results: RunResults) -> table.Table:
@@ -79,7 +85,7 @@ def _distance(mine: float, printed: float | None) -> str:
 
 def seed_table(results: RunResults) -> table.Table:
     """Return the main numbers of each seed, and the digest of its last model's head."""
-    metrics = [METRICS[name] for name in _OF_SEEDS if name in results.summary]
+    metrics = [metric_of(name) for name in _OF_SEEDS if name in results.summary]
     rows = tuple(
         (
             str(seed),

@@ -1,5 +1,6 @@
 """What the models answered: who was asked, what was right, and that files keep it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,3 +88,19 @@ def test_a_missing_or_torn_file_is_named(tmp_path: Path, content: bytes | None):
 def test_answers_that_do_not_fit_together_are_refused(labels, predictions, stages, fault):
     with pytest.raises(MetricsError, match=fault):
         Answers(np.array(labels), np.array(predictions, np.int32), np.array(stages))
+
+
+def test_a_task_whose_classes_come_once_is_asked_of_no_model_before_it():
+    accuracy, chance = hand_made().ahead()
+    assert np.isnan(accuracy).all()
+    assert np.isnan(chance).all()
+    assert "forward_transfer" not in fake_seed(Shape(), seed=1).metrics.headline
+
+
+def test_a_task_that_the_model_before_was_asked_about_is_counted():
+    before = replace(
+        hand_made(), predictions=np.array([[0, 2, 2, 0, -1, -1], [0, 1, -1, 1, 0, -1]], np.int32)
+    )
+    accuracy, chance = before.ahead()
+    assert accuracy[1] == 0.0
+    assert chance[1] == pytest.approx(1 / 2)

@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetledger.simulator.errors import MetricsError
-from fleetledger.simulator.metrics.task_scores import TaskScores
+from fleetledger.simulator.metrics.task_scores import (
+    TaskScores,
+    backward_transfer,
+    forward_transfer,
+    intransigence,
+    jain_index,
+)
 
 
 def make_scores(stages: int, seed: int, *, equal_tasks: bool = False) -> TaskScores:
@@ -100,3 +106,53 @@ def test_scores_that_cannot_be_are_refused(correct: np.ndarray, total: np.ndarra
 def test_a_stage_that_never_was_is_refused():
     with pytest.raises(MetricsError, match="after"):
         make_scores(2, seed=0).forgetting(after=2)
+
+
+@given(scores)
+def test_backward_transfer_is_equation_3_of_gem(s: TaskScores):
+    last = s.stages - 1
+    found = backward_transfer(s.accuracy())
+    if last == 0:
+        assert found is None
+        return
+    slow = sum(a(s, last, i) - a(s, i, i) for i in range(last)) / last
+    assert found == pytest.approx(slow)
+
+
+def test_backward_transfer_leaves_out_a_task_that_nobody_knows():
+    matrix = np.array([[0.5, np.nan, np.nan], [0.4, np.nan, np.nan], [0.2, 0.9, 0.7]])
+    assert backward_transfer(matrix) == pytest.approx(0.2 - 0.5)
+
+
+@given(st.integers(2, 7), st.integers(0, 1000))
+def test_forward_transfer_is_equation_4_of_gem(tasks: int, seed: int):
+    """R (T, T) whole, as where every task is asked of every model."""
+    random = np.random.default_rng(seed)
+    R, b = random.random((tasks, tasks)), random.random(tasks)
+    slow = 0.0
+    for i in range(2, tasks + 1):
+        slow += R[i - 2, i - 1] - b[i - 1]
+    ahead = np.array([np.nan, *(R[i - 1, i] for i in range(1, tasks))])
+    assert forward_transfer(ahead, b) == pytest.approx(slow / (tasks - 1))
+
+
+@given(scores, st.integers(0, 1000))
+def test_intransigence_is_joint_minus_own_on_each_new_task(s: TaskScores, seed: int):
+    joint = make_scores(s.stages, seed)
+    slow = [a(joint, k, k) - a(s, k, k) for k in range(s.stages)]
+    found = intransigence(s.accuracy(), joint.accuracy())
+    assert found == pytest.approx(sum(slow) / len(slow))
+
+
+@given(st.lists(st.floats(0.001, 1), min_size=1, max_size=20))
+def test_jain_s_index_lies_between_one_device_and_all(values: list[float]):
+    top = sum(values) * sum(values)
+    found = jain_index(np.array(values))
+    assert found == pytest.approx(top / (len(values) * sum(x * x for x in values)))
+    assert 1 / len(values) - 1e-9 <= found <= 1 + 1e-9
+    assert jain_index(np.full(3, values[0])) == pytest.approx(1)
+    assert jain_index(np.array([0.0, 0.0, values[0]])) == pytest.approx(1 / 3)
+
+
+def test_jain_s_index_of_nothing_is_unknown():
+    assert jain_index(np.zeros(3)) is None

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from fleetledger.simulator.errors import RunError
-from fleetledger.simulator.metrics.headline import METRICS
+from fleetledger.simulator.metrics.headline import metric_of
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.files import write_report
 from fleetledger.simulator.report.pictures.gallery import GALLERY
@@ -112,8 +112,8 @@ def test_links_within_the_page_lead_somewhere(page: Page):
 def test_every_number_is_on_the_page(page: Page, run):
     results = run[1]
     for name in results.summary:
-        assert METRICS[name].title in page.text
-        assert METRICS[name].meaning in page.text
+        assert metric_of(name).title in page.text
+        assert metric_of(name).meaning in page.text
     for picture in OF_SAMPLES:
         assert picture.title in page.text
         assert picture.caption in page.text

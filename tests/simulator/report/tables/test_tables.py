@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetledger.simulator.metrics.headline import METRICS
+from fleetledger.simulator.metrics.headline import METRICS, metric_of
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.curves import by_stage
 from fleetledger.simulator.report.tables.costs import profile_table, time_table, wire_table
@@ -48,9 +48,19 @@ def column(table: Table, head: str) -> list[str]:
 
 def test_every_known_number_is_explained(results: RunResults):
     table = headline_table(results)
-    known = [METRICS[name] for name in METRICS if name in results.summary]
+    known = [metric_of(name) for name in METRICS if name in results.summary]
     assert column(table, "number") == [metric.title for metric in known]
     assert column(table, "meaning") == [metric.meaning for metric in known]
+
+
+def test_intervals_over_seeds_stand_in_a_run_s_own_table(results: RunResults):
+    table = headline_table(results)
+    of = results.summary["final_accuracy"]
+    told = dict(zip(column(table, "number"), column(table, "95 %"), strict=True))
+    low, high = (100 * (of.mean + sign * of.half_width) for sign in (-1, 1))
+    assert told["accuracy after the last stage"] == f"{100 * of.mean:.2f} [{low:.2f}, {high:.2f}] %"
+    alone = headline_table(fake_results(replace(SHAPE, seeds=(1,))))
+    assert alone.head == ("number", "value", "meaning")
 
 
 def test_published_numbers_stand_beside_the_distance_to_them(results: RunResults):
