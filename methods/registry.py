@@ -21,6 +21,8 @@ from fleetledger.methods.statistics.sides import (
     StatisticsCoordinator,
     StatisticsDevice,
 )
+from fleetledger.runtime.errors import shorten
+from fleetledger.runtime.registry import Registry, RegistryError
 from fleetledger.schemas.presence import Capabilities
 
 if TYPE_CHECKING:
@@ -39,6 +41,13 @@ class Method:
     package: str
 
 
+def _taken(name: str, value: object) -> Method:
+    """Return what a distribution or a program registers as a method."""
+    if isinstance(value, Method):
+        return value
+    raise RegistryError(f"method: {name!r} is {shorten(value)}; give a Method")
+
+
 _OWN: tuple[str, ...] = (
     "stsa",  # one ridge head from exact sums
     "fedncm",  # a class's mean feature is its row
@@ -51,7 +60,9 @@ _OWN: tuple[str, ...] = (
     "fbl",  # networks that give pixels a class, balanced against what they forget
     "dcid",  # whole networks: sites learn with a learner of their choice, and distil together
 )
-METHODS: dict[str, Method] = {name: Method(f"{__package__}.{name}") for name in _OWN}
+METHODS = Registry[Method]("method", "fleetledger.methods", _taken).own(
+    {name: Method(f"{__package__}.{name}") for name in _OWN}
+)
 """By name; a fleet may name a method once it is here."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pydantic import VERSION, BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic import VERSION, BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import core_schema
 
 MAX_FAULTS = 3
@@ -40,7 +40,9 @@ class NameIn:
     def __get_pydantic_core_schema__(
         self, source: type[str], handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        choices = {"pydantic_js_updates": {"enum": list(self.table)}}
-        return core_schema.no_info_after_validator_function(
-            self.check, handler(source), metadata=choices
-        )
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, object]:
+        return {**handler(schema), "enum": list(self.table)}

@@ -17,6 +17,8 @@ from fleetledger.learning.networks.network import Network, Shape
 from fleetledger.learning.networks.residual_adapter import ResidualAdapter
 from fleetledger.learning.networks.resnet import ResNet
 from fleetledger.learning.networks.vision_transformer import VisionTransformer
+from fleetledger.runtime.errors import shorten
+from fleetledger.runtime.registry import Registry, RegistryError
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,14 @@ def _vit_b_16(shape: Shape) -> Body:
     return VisionTransformer(side=height)
 
 
-NETWORKS: dict[str, KnownNetwork] = {
+def _taken(name: str, value: object) -> KnownNetwork:
+    """Return what a distribution or a program registers as a network."""
+    if isinstance(value, KnownNetwork):
+        return value
+    raise RegistryError(f"network: {name!r} is {shorten(value)}; give a KnownNetwork")
+
+
+_OWN: dict[str, KnownNetwork] = {
     "mlp": KnownNetwork(lambda shape: Mlp(inputs=prod(shape), axes=len(shape))),
     "convnet": _of_pictures(ConvNet),
     "resnet8": _narrow((1, 1, 1)),
@@ -68,6 +77,7 @@ NETWORKS: dict[str, KnownNetwork] = {
     "identity": _of_features(IdentityBody),
     "residual_adapter": _of_features(ResidualAdapter),
 }
+NETWORKS = Registry[KnownNetwork]("network", "fleetledger.networks", _taken).own(_OWN)
 """By name; settings may name a network once it is here."""
 
 

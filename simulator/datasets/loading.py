@@ -11,6 +11,8 @@ from pydantic import Field
 
 from fleetledger.device_agent.kinds import PICTURES, SCENES, TEXT, SampleKind
 from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import shorten
+from fleetledger.runtime.registry import Registry, RegistryError
 from fleetledger.runtime.strict import NameIn, Strict
 from fleetledger.simulator.datasets.digits import split_digits
 from fleetledger.simulator.datasets.grammar import speak
@@ -69,7 +71,14 @@ class DataSet:
     """Height, width and channels of its pictures; usual ones where they differ."""
 
 
-DATA_SETS: dict[str, DataSet] = {}
+def _taken(name: str, value: object) -> DataSet:
+    """Return what a distribution or a program registers as a data set."""
+    if isinstance(value, DataSet):
+        return value
+    raise RegistryError(f"data set: {name!r} is {shorten(value)}; give a DataSet")
+
+
+DATA_SETS = Registry[DataSet]("data set", "fleetledger.datasets", _taken)
 """By name; what else is known of a data set follows from its value. A name is taken by `[data]`
 once it is here."""
 
@@ -152,86 +161,91 @@ def _root(data: DataSettings, what: str = "the folder of the data set") -> Path:
     return Path(data.root).expanduser()
 
 
-DATA_SETS |= {
-    "digits": DataSet(
-        lambda data, seed: split_digits(seed, data.test_share), on_disk=False, coloured=False
-    ),
-    "npz": DataSet(
-        lambda data, _seed: load_npz(_root(data, "the .npz file")), owners=True, of_cifar_100=True
-    ),
-    "cifar10": DataSet(
-        lambda data, _seed: load_torchvision(CIFAR10, _root(data)), by_torchvision=True
-    ),
-    "cifar100": DataSet(
-        lambda data, _seed: load_torchvision(CIFAR100, _root(data)),
-        by_torchvision=True,
-        of_cifar_100=True,
-    ),
-    "fashion-mnist": DataSet(
-        lambda data, _seed: load_torchvision(FASHION_MNIST, _root(data)),
-        shape=(28, 28, 1),
-        coloured=False,
-        by_torchvision=True,
-    ),
-    "omniglot": DataSet(
-        lambda data, seed: load_omniglot(_root(data), data.test_share, seed),
-        owners=True,
-        shape=(105, 105, 1),
-        coloured=False,
-        by_torchvision=True,
-    ),
-    "image-folder": DataSet(
-        lambda data, seed: load_image_folder(_root(data), data.test_share, seed),
-        shape=(224, 224, 3),
-    ),
-    "patterns": DataSet(
-        lambda data, seed: split_patterns(data.patterns, seed),
-        on_disk=False,
-        stands_in=True,
-        owners=True,
-    ),
-    "tiny-imagenet": DataSet(
-        lambda data, _seed: load_tiny_imagenet(_root(data)), shape=(64, 64, 3)
-    ),
-    "mini-imagenet": DataSet(
-        lambda data, seed: load_mini_imagenet(_root(data), data.test_share, seed), shape=(84, 84, 3)
-    ),
-    "imagenet": DataSet(lambda data, _seed: load_imagenet(_root(data)), shape=(375, 500, 3)),
-    "imagenet-r": DataSet(
-        lambda data, _seed: load_imagenet_r(_root(data), data.test_share), shape=(375, 500, 3)
-    ),
-    "shakespeare": DataSet(
-        lambda data, _seed: split_texts(
-            read_speeches(_root(data, "the text file")), data.text, data.test_share
+DATA_SETS.own(
+    {
+        "digits": DataSet(
+            lambda data, seed: split_digits(seed, data.test_share), on_disk=False, coloured=False
         ),
-        kind=TEXT,
-        owners=True,
-        coloured=False,
-    ),
-    "grammar": DataSet(
-        lambda data, _seed: split_texts(speak(), data.text, data.test_share),
-        kind=TEXT,
-        stands_in=True,
-        owners=True,
-        on_disk=False,
-        coloured=False,
-    ),
-    "digit-scenes": DataSet(
-        lambda data, seed: split_digit_scenes(data.scenes, seed, data.test_share),
-        kind=SCENES,
-        stands_in=True,
-        on_disk=False,
-    ),
-    "voc": DataSet(lambda data, _seed: load_voc(_root(data)), kind=SCENES, shape=(375, 500, 3)),
-    "ade20k": DataSet(
-        lambda data, _seed: load_ade20k(_root(data)), kind=SCENES, shape=(512, 683, 3)
-    ),
-    "camvid": DataSet(
-        lambda data, _seed: load_camvid(_root(data)), kind=SCENES, shape=(360, 480, 3)
-    ),
-    "segmentation-npz": DataSet(
-        lambda data, _seed: load_segmentation_npz(_root(data, "the .npz file")),
-        kind=SCENES,
-        shape=(120, 160, 3),
-    ),
-}
+        "npz": DataSet(
+            lambda data, _seed: load_npz(_root(data, "the .npz file")),
+            owners=True,
+            of_cifar_100=True,
+        ),
+        "cifar10": DataSet(
+            lambda data, _seed: load_torchvision(CIFAR10, _root(data)), by_torchvision=True
+        ),
+        "cifar100": DataSet(
+            lambda data, _seed: load_torchvision(CIFAR100, _root(data)),
+            by_torchvision=True,
+            of_cifar_100=True,
+        ),
+        "fashion-mnist": DataSet(
+            lambda data, _seed: load_torchvision(FASHION_MNIST, _root(data)),
+            shape=(28, 28, 1),
+            coloured=False,
+            by_torchvision=True,
+        ),
+        "omniglot": DataSet(
+            lambda data, seed: load_omniglot(_root(data), data.test_share, seed),
+            owners=True,
+            shape=(105, 105, 1),
+            coloured=False,
+            by_torchvision=True,
+        ),
+        "image-folder": DataSet(
+            lambda data, seed: load_image_folder(_root(data), data.test_share, seed),
+            shape=(224, 224, 3),
+        ),
+        "patterns": DataSet(
+            lambda data, seed: split_patterns(data.patterns, seed),
+            on_disk=False,
+            stands_in=True,
+            owners=True,
+        ),
+        "tiny-imagenet": DataSet(
+            lambda data, _seed: load_tiny_imagenet(_root(data)), shape=(64, 64, 3)
+        ),
+        "mini-imagenet": DataSet(
+            lambda data, seed: load_mini_imagenet(_root(data), data.test_share, seed),
+            shape=(84, 84, 3),
+        ),
+        "imagenet": DataSet(lambda data, _seed: load_imagenet(_root(data)), shape=(375, 500, 3)),
+        "imagenet-r": DataSet(
+            lambda data, _seed: load_imagenet_r(_root(data), data.test_share), shape=(375, 500, 3)
+        ),
+        "shakespeare": DataSet(
+            lambda data, _seed: split_texts(
+                read_speeches(_root(data, "the text file")), data.text, data.test_share
+            ),
+            kind=TEXT,
+            owners=True,
+            coloured=False,
+        ),
+        "grammar": DataSet(
+            lambda data, _seed: split_texts(speak(), data.text, data.test_share),
+            kind=TEXT,
+            stands_in=True,
+            owners=True,
+            on_disk=False,
+            coloured=False,
+        ),
+        "digit-scenes": DataSet(
+            lambda data, seed: split_digit_scenes(data.scenes, seed, data.test_share),
+            kind=SCENES,
+            stands_in=True,
+            on_disk=False,
+        ),
+        "voc": DataSet(lambda data, _seed: load_voc(_root(data)), kind=SCENES, shape=(375, 500, 3)),
+        "ade20k": DataSet(
+            lambda data, _seed: load_ade20k(_root(data)), kind=SCENES, shape=(512, 683, 3)
+        ),
+        "camvid": DataSet(
+            lambda data, _seed: load_camvid(_root(data)), kind=SCENES, shape=(360, 480, 3)
+        ),
+        "segmentation-npz": DataSet(
+            lambda data, _seed: load_segmentation_npz(_root(data, "the .npz file")),
+            kind=SCENES,
+            shape=(120, 160, 3),
+        ),
+    }
+)

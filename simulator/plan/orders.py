@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetledger.runtime.errors import shorten
+from fleetledger.runtime.registry import Registry, RegistryError
 from fleetledger.simulator.errors import PlanError
 from fleetledger.simulator.plan.streams import random_stream
 
@@ -52,9 +54,29 @@ def _icarl_order(classes: int, _seed: int) -> NDArray[np.int64]:
     return order
 
 
-ORDERS: dict[str, ClassOrder] = {
+def _taken(name: str, value: object) -> ClassOrder:
+    """Return the order by a function of the number of classes and random numbers."""
+    if isinstance(value, ClassOrder):
+        return value
+    if not callable(value):
+        raise RegistryError(f"order: {name!r} is {shorten(value)}; give a function")
+
+    def draw(classes: int, seed: int) -> NDArray[np.int64]:
+        order = np.asarray(value(classes, random_stream(seed, "class order")))
+        if order.shape != (classes,) or sorted(order.tolist()) != list(range(classes)):
+            raise PlanError(
+                f"stages.order: {name!r} gives {shorten(order.tolist())}; each of 0 to "
+                f"{classes - 1} is needed once"
+            )
+        return order.astype(np.int64)
+
+    return ClassOrder(draw)
+
+
+_OWN: dict[str, ClassOrder] = {
     "seeded": ClassOrder(_seeded_order),
     "as-is": ClassOrder(lambda classes, _seed: np.arange(classes, dtype=np.int64)),
     "icarl": ClassOrder(_icarl_order, of_cifar_100=True),
 }
+ORDERS = Registry[ClassOrder]("order", "fleetledger.orders", _taken).own(_OWN)
 """By name; `[stages]` takes a name once it is here."""

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import shorten
+from fleetledger.runtime.registry import Registry, RegistryError
 from fleetledger.runtime.strict import NameIn, Strict
 from fleetledger.simulator.datasets.labels import Indices, Labels, samples_of
 from fleetledger.simulator.datasets.loading import Share
@@ -39,7 +41,43 @@ class Partition:
     """Whether it also takes labels (N, C)."""
 
 
-PARTITIONS: dict[str, Partition] = {}
+def _taken(name: str, value: object) -> Partition:
+    """Return the rule by a function of labels (N,), number of devices and random numbers."""
+    if isinstance(value, Partition):
+        return value
+    if not callable(value):
+        raise RegistryError(f"partition: {name!r} is {shorten(value)}; give a function")
+
+    def deal(
+        labels: Labels, devices: int, _settings: PartitionSettings, random: np.random.Generator
+    ) -> list[Indices]:
+        parts = [np.asarray(part) for part in value(labels, devices, random)]
+        if len(parts) != devices:
+            raise PartitionError(
+                f"devices.partition.rule: {name!r} gives {count_of(len(parts), 'part')}; one is "
+                f"needed for each of {count_of(devices, 'device')}"
+            )
+        for part in parts:
+            _check_positions(name, part, len(labels))
+        return [np.sort(part).astype(np.int64) for part in parts]
+
+    return Partition(deal)
+
+
+def _check_positions(name: str, part: NDArray[Any], samples: int) -> None:
+    whole = part.ndim == 1 and (part.dtype.kind in "iu" or not part.size)
+    if not whole or not ((part >= 0) & (part < samples)).all():
+        raise PartitionError(
+            f"devices.partition.rule: {name!r} gives {shorten(part.tolist())}; a part is positions "
+            f"from 0 to {samples - 1}"
+        )
+    if len(np.unique(part)) != len(part):
+        raise PartitionError(
+            f"devices.partition.rule: {name!r} gives one device a sample twice; give it once"
+        )
+
+
+PARTITIONS = Registry[Partition]("partition", "fleetledger.partitions", _taken)
 """By name; `[devices.partition]` takes a name once it is here."""
 
 
@@ -275,10 +313,12 @@ def check_enough(samples: int, least: int, devices: int) -> None:
         )
 
 
-PARTITIONS |= {
-    "iid": Partition(partition_iid),
-    "dirichlet": Partition(partition_by_dirichlet),
-    "class-share": Partition(partition_by_class_share, of_several=True),
-    "one-class": Partition(partition_by_one_class),
-    "owner": Partition(None),
-}
+PARTITIONS.own(
+    {
+        "iid": Partition(partition_iid),
+        "dirichlet": Partition(partition_by_dirichlet),
+        "class-share": Partition(partition_by_class_share, of_several=True),
+        "one-class": Partition(partition_by_one_class),
+        "owner": Partition(None),
+    }
+)

@@ -1,4 +1,11 @@
-"""The public face: what applications import; everything else is private.
+"""The public face: what applications and experiments import; everything else is private.
+
+    import fleetledger as fl
+
+| name | for |
+| --- | --- |
+| `active_model` | the model that runs on this device |
+| `network`, `dataset`, `partition`, `order`, `method` | decorators: a program adds its own |
 
 The rooms lie at the top of the repository and are imported as `fleetledger.<room>`: the links
 beside this file lead to them. To import this costs nothing; a room is imported when it is used.
@@ -6,13 +13,20 @@ beside this file lead to them. To import this costs nothing; a room is imported 
 
 from __future__ import annotations
 
+import importlib
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from fleetledger.device_agent.models.inference.running_model import RunningModel
 
-__all__ = ["active_model"]
+__all__ = ["active_model", "dataset", "method", "network", "order", "partition"]
+
+_LAZY: dict[str, str] = {}
+"""Public names that are defined in a room: `module:attribute`, imported when they are used."""
+
+Own = TypeVar("Own", bound=Callable[..., Any])
 
 
 def active_model(home: str | os.PathLike[str] | None = None) -> RunningModel:
@@ -25,3 +39,67 @@ def active_model(home: str | os.PathLike[str] | None = None) -> RunningModel:
     from fleetledger.device_agent.models.inference.running_model import RunningModel  # noqa: PLC0415 - lazy
 
     return RunningModel.open(home)
+
+
+def network(name: str) -> Callable[[Own], Own]:
+    """Register a network of one's own: `network = "name"` in a method's settings names it.
+
+    It decorates a function of the shape of one sample, such as (c, h, w), that returns the body of
+    the network, whose output are a sample's features (n, d); the head grows on top of it.
+    """
+    return _decorator("fleetledger.learning.networks.registry", "NETWORKS", name)
+
+
+def dataset(name: str) -> Callable[[Own], Own]:
+    """Register a data set of one's own: `set = "name"` in `[data]` of a scenario names it.
+
+    It decorates a function `(root, seed)` that returns its two parts, to learn from and to be asked
+    about.
+    """
+    return _decorator("fleetledger.simulator.datasets.loading", "DATA_SETS", name)
+
+
+def partition(name: str) -> Callable[[Own], Own]:
+    """Register a rule by which samples are dealt: `[devices.partition]` names it as `rule`.
+
+    It decorates a function `(labels, devices, random)` of the labels (N,) of a stage's samples, the
+    number of devices and a `numpy.random.Generator`, that returns one array of positions for each
+    device.
+    """
+    return _decorator("fleetledger.simulator.plan.partitions", "PARTITIONS", name)
+
+
+def order(name: str) -> Callable[[Own], Own]:
+    """Register an order in which classes come: `[stages]` names it as `order`.
+
+    It decorates a function `(classes, random)` of their number and a `numpy.random.Generator`, that
+    returns the labels from 0 in the order of coming, each once.
+    """
+    return _decorator("fleetledger.simulator.plan.orders", "ORDERS", name)
+
+
+def method(name: str) -> Callable[[Own], Own]:
+    """Register a method of one's own: `name = "name"` in `[method]` names it."""
+    return _decorator("fleetledger.methods.registry", "METHODS", name)
+
+
+def _decorator(module: str, table: str, name: str) -> Callable[[Own], Own]:
+    """Return what adds a value to a table; it raises `RegistryError` for a name that is ours."""
+
+    def decorated(value: Own) -> Own:
+        getattr(importlib.import_module(module), table).add(name, value)
+        return value
+
+    return decorated
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever has that name
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _LAZY[name].partition(":")
+    found = globals()[name] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -19,14 +19,13 @@ from typing import Any
 
 import psutil
 
+import benchmarks.speed.fleet_overhead.echo  # noqa: F401 - knows the method
 from benchmarks.speed.fleet_overhead.sides.fleetledger_side import Clock
-from fleetledger import methods
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.models.entries import ModelExported
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
-from fleetledger.methods import registry
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from fleetledger.simulator.engines.inprocess.light.workers import lots
 from fleetledger.simulator.run.preparation import PreparedSeed
@@ -141,8 +140,6 @@ def _is_actor(process: psutil.Process) -> bool:
 def main() -> None:
     """Let one fleet learn as the first argument says in JSON, and print what came of it."""
     asked = json.loads(sys.argv[1])
-    methods.__path__.append(str(Path(__file__).resolve().parents[1] / "fleet_overhead"))
-    registry.METHODS["echo"] = registry.Method(f"{methods.__name__}.echo")
     began = time.perf_counter()
     found = learned(asked["content"], asked["engine"], asked.get("seed"))
     print(json.dumps({**vars(found), "seconds": time.perf_counter() - began}))

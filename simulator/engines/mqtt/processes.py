@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 from typing_extensions import Self
 
+from fleetledger.runtime.registry import modules_for_children
 from fleetledger.simulator.errors import ProcessDiedError
 from fleetledger.transport.brokers import Broker
 from fleetledger.transport.brokers.lifeline import end_with_parent, interrupted_later
@@ -153,7 +154,8 @@ def fleetledger_command(*arguments: str) -> list[str]:
 
 def child_environment() -> dict[str, str]:
     """Return our environment with one numerical thread: the programs share few cores."""
-    return {**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONUNBUFFERED": "1"}
+    ours = {**dict.fromkeys(_ONE_THREAD, "1"), "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, **ours, **modules_for_children()}
 
 
 def _log_of(broker: Broker) -> Path:

@@ -104,7 +104,7 @@ def install(monkeypatch: pytest.MonkeyPatch, gradients: bytes | None = None) -> 
     monkeypatch.setitem(sys.modules, f"fleetledger.methods.{NAME}", package)
     monkeypatch.setitem(sys.modules, f"fleetledger.methods.{NAME}.device", module)
     known = registry.Method(f"fleetledger.methods.{NAME}")
-    monkeypatch.setitem(registry.METHODS, NAME, known)
+    monkeypatch.setattr(registry.METHODS, "_added", {NAME: (known, known.package)})
     registry._imported.cache_clear()  # of an earlier test's
     return device
 

@@ -10,19 +10,19 @@ from fleetledger.simulator.datasets.digits import split_digits
 from fleetledger.simulator.datasets.loading import DATA_SETS, DataSet, DataSettings, load_split
 from fleetledger.simulator.datasets.npz import load_npz, save_npz
 from fleetledger.simulator.errors import DatasetError
+from tests.outside import added
 from tests.simulator.datasets.drawing import draw_all
 
 NEEDS_ROOT = [name for name, each in DATA_SETS.items() if each.on_disk]
 
 
-def test_a_scenario_may_name_every_data_set_of_the_table_and_no_other(monkeypatch):
+def test_a_scenario_may_name_every_data_set_of_the_table_and_no_other():
     with pytest.raises(ValidationError, match="'mine' is unknown; give one of 'digits', 'npz'"):
         DataSettings(set="mine")
     read = DataSet(lambda _data, seed: split_digits(seed, 0.5), on_disk=False)
-    monkeypatch.setitem(DATA_SETS, "mine", read)
-    assert load_split(DataSettings(set="mine"), 3).train.fingerprint == (
-        split_digits(3, 0.5).train.fingerprint
-    )
+    with added(DATA_SETS, "mine", read):
+        found = load_split(DataSettings(set="mine"), 3)
+    assert found.train.fingerprint == split_digits(3, 0.5).train.fingerprint
 
 
 def test_digits_are_split_by_the_share_and_the_seed():

@@ -1,9 +1,10 @@
 """Echo, a method for measuring: devices answer with the weights that they were sent, and a little.
 
-The measured program makes this folder a part of the package `methods`.
+To import it makes it known by its name, in workers, too.
 """
 
 from fleetledger.methods.descriptor import LEARN, Descriptor
+from fleetledger.methods.registry import METHODS, Method
 
 DESCRIPTOR = Descriptor(
     name="echo",
@@ -13,3 +14,4 @@ DESCRIPTOR = Descriptor(
     needs={LEARN: frozenset({"numpy", "onnxruntime", "torch"})},
     trains=True,
 )
+METHODS.add("echo", Method(__name__), __name__)

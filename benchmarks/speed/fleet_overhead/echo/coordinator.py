@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetledger.methods.echo.messages import EchoAssignment, frame_of
+from benchmarks.speed.fleet_overhead.echo.messages import EchoAssignment, frame_of
 from fleetledger.methods.training.averaging import AveragingCoordinator
 from fleetledger.methods.training.client_updates import UpdateFrame
 from fleetledger.methods.training.exchange import RoundConfig

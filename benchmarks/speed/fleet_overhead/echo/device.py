@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fleetledger.methods.echo.messages import EchoAssignment, frame_of
+from benchmarks.speed.fleet_overhead.echo.messages import EchoAssignment, frame_of
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.training.client_updates import UpdateFrame
 from fleetledger.methods.training.exchange import ClientUpdate, FitInstruction, FitJob, LocalData

@@ -21,9 +21,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+import benchmarks.speed.fleet_overhead.echo  # noqa: F401 - knows the method
 from benchmarks.speed.fleet_overhead.sides.telling import Mark, mark, numbers, tell
-from fleetledger import methods
-from fleetledger.methods import registry
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.backbones.backbone import Backbone
 from fleetledger.simulator.backbones.pixels import pixels_backbone
@@ -194,8 +193,6 @@ def main() -> None:
     kind = sys.argv[4]
     workers = int(sys.argv[5]) if len(sys.argv) > 5 else 0
     profile = Path(sys.argv[6]) if len(sys.argv) > 6 else None
-    methods.__path__.append(str(Path(__file__).resolve().parents[1]))
-    registry.METHODS["echo"] = registry.Method(f"{methods.__name__}.echo")
     with tempfile.TemporaryDirectory(prefix="fleet-overhead-") as folder, profiled(profile):
         run(scenario_of(agents, floats, rounds, kind, workers), Path(folder))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -12,8 +13,6 @@ import fleetledger.learning.training.engine  # noqa: F401 - before a lot is wait
 from fleetledger.device_agent.home.memory import quick_allocation
 from fleetledger.learning.numerics.blas import numpy_on_one_thread
 from fleetledger.learning.training.resident import Residence
-from fleetledger.methods import __path__ as method_folders
-from fleetledger.methods import registry
 from fleetledger.methods.training.exchange import Partial
 from fleetledger.simulator.engines.inprocess.light.batches import Adding
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources, Member
@@ -29,19 +28,13 @@ class LotTrainer:
     It computes on one thread, as the engine does, so that it does not matter who trains whom.
     """
 
-    def __init__(
-        self,
-        place: CohortResources,
-        methods: Mapping[str, registry.Method],
-        folders: tuple[str, ...],
-    ) -> None:
-        """Know `methods`, which lie in `folders`, as the engine's process does."""
+    def __init__(self, place: CohortResources, variables: Mapping[str, str]) -> None:
+        """Find by the `variables` what decorators added in the engine's process."""
         torch.set_num_threads(1)
         quick_allocation()
         self._limited = ExitStack()
         self._limited.enter_context(numpy_on_one_thread())
-        registry.METHODS |= methods
-        method_folders[:] = folders
+        os.environ |= variables
         self._place = place
         self._task: RoundTask | None = None
         self._adding: Adding | None = None
@@ -89,8 +82,3 @@ class LotTrainer:
             own = self._inputs[rows] if there is None else there.samples(rows)
             samples = samples.local_data(own)
         return Member(device, samples, memory)
-
-
-def known_methods() -> tuple[Mapping[str, registry.Method], tuple[str, ...]]:
-    """Return the methods that this process knows, and the folders where they lie."""
-    return registry.METHODS, tuple(method_folders)

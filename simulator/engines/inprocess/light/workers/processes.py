@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fleetledger.methods.training.exchange import Partial
+from fleetledger.runtime.registry import modules_for_children
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
 from fleetledger.simulator.engines.inprocess.light.holdings import TrainInputs
 from fleetledger.simulator.engines.inprocess.light.workers.lots import Worker, WorkerLostError
@@ -66,17 +67,13 @@ class ProcessPool:
 
     def __init__(self, place: CohortResources) -> None:
         """Raise `EngineError` where devices are not trained on the processor."""
-        from fleetledger.simulator.engines.inprocess.light.workers.lot_trainer import (  # noqa: PLC0415 - torch
-            known_methods,
-        )
-
         where = torch_device(place.trainers.device)
         if where != "cpu":
             raise EngineError(
                 f"engine.workers: not beside a GPU, where devices are trained ({where}); set "
                 "engine.device to 'cpu', or leave workers out"
             )
-        self._given = (replace(place), *known_methods())
+        self._given = (replace(place), modules_for_children())
         self._shared: list[SharedArray] = []
 
     def start(self) -> Worker:

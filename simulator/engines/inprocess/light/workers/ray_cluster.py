@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from fleetledger.methods.training.exchange import Partial
 from fleetledger.runtime.errors import FleetledgerError
+from fleetledger.runtime.registry import modules_for_children
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
 from fleetledger.simulator.engines.inprocess.light.workers.lots import Worker, WorkerLostError
 from fleetledger.simulator.errors import EngineError
@@ -34,7 +35,6 @@ class RayPool:
         """Raise `EngineError` where there is no cluster, or one that is too small."""
         from fleetledger.simulator.engines.inprocess.light.workers.lot_trainer import (  # noqa: PLC0415 - torch
             LotTrainer,
-            known_methods,
         )
 
         self._workers = max(1, engine.workers)
@@ -51,7 +51,7 @@ class RayPool:
             num_cpus=asked["CPU"], num_gpus=asked["GPU"], scheduling_strategy="SPREAD"
         )
         trainers = replace(place.trainers, device="cuda" if engine.worker_gpus else "cpu")
-        self._given = (replace(place, trainers=trainers), *known_methods())
+        self._given = (replace(place, trainers=trainers), modules_for_children())
 
     def start(self) -> Worker:
         """Start an actor; they are spread over the machines."""

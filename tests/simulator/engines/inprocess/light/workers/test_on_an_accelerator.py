@@ -39,7 +39,7 @@ class PoolHere:
     def __init__(self, place: CohortResources, _engine: Any) -> None:
         from fleetledger.simulator.engines.inprocess.light.workers import lot_trainer
 
-        self._trainer = lot_trainer.LotTrainer(place, *lot_trainer.known_methods())
+        self._trainer = lot_trainer.LotTrainer(place, {})
 
     def start(self) -> Worker:
         return Worker(self._trainer, done("here"))
