@@ -6,6 +6,8 @@ AgentError
 │   └── HeldError       another program holds the database
 ├── SourceError         the data folder cannot be read
 ├── LabelError          an image cannot be named as it is asked to be
+├── GiveError           an application's sample cannot be taken
+├── AgentEndedError     the agent inside an application runs no more
 ├── SegmentError        pictures cannot be segmented as they are asked to be
 ├── WorkError           a part cannot be computed
 │   └── MissingError    something has to be installed first; names the command
@@ -48,6 +50,14 @@ class SourceError(AgentError):
 
 class LabelError(AgentError):
     """An image cannot be named so, or not be put where it belongs; it waits as before."""
+
+
+class GiveError(AgentError):
+    """A sample that an application gives cannot be taken; nothing of it was written."""
+
+
+class AgentEndedError(AgentError):
+    """The agent inside an application runs no more; the cause is chained to it."""
 
 
 class SegmentError(AgentError):

@@ -19,9 +19,22 @@ def make_home(home: Path, mode: int = OWNER_ALONE) -> None:
 def keep_private(home: Path, mode: int = OWNER_ALONE) -> str:
     """Take rights beyond `mode` away from a folder, and from what this process makes.
 
+    Returns as `restrict` does.
+    """
+    only_for_us()
+    return restrict(home, mode)
+
+
+def only_for_us() -> None:
+    """Let other users read nothing of what this process makes from here on."""
+    os.umask(0o027)
+
+
+def restrict(home: Path, mode: int = OWNER_ALONE) -> str:
+    """Take rights beyond `mode` away from a folder.
+
     Returns a sentence where others could have read the folder, else an empty text.
     """
-    os.umask(0o027)
     found = stat.S_IMODE(home.stat().st_mode)
     if not found & ~mode & 0o777:
         return ""

@@ -30,7 +30,7 @@ from fleetledger.device_agent.program.file_urls import https_rules, reported_cap
 from fleetledger.device_agent.program.mail import AgentMail, Signing, make_will
 from fleetledger.device_agent.program.parts import AgentParts, local_minute
 from fleetledger.device_agent.program.proxy_blocks import ProxyBlocks
-from fleetledger.device_agent.program.shell import Agent
+from fleetledger.device_agent.program.shell import AgentShell
 from fleetledger.device_agent.program.worker import AgentWorker, Answer, WorkerThread
 from fleetledger.device_agent.settings import AgentSettings
 from fleetledger.schemas.envelope import Sender
@@ -101,7 +101,7 @@ class AgentSurroundings:
 class AssembledAgent:
     """An agent that has not begun yet, and what it is made of."""
 
-    agent: Agent
+    agent: AgentShell
     parts: AgentParts
 
 
@@ -119,7 +119,7 @@ def assemble(home: AgentHome, around: AgentSurroundings) -> AssembledAgent:
         stack.callback(store.close)
         parts = _parts(home, around, store)
         stack.pop_all()
-    return AssembledAgent(Agent(parts), parts)
+    return AssembledAgent(AgentShell(parts), parts)
 
 
 def _parts(home: AgentHome, around: AgentSurroundings, store: AgentStore) -> AgentParts:

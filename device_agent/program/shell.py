@@ -46,7 +46,7 @@ from fleetledger.device_agent.program.journal import AgentJournal
 from fleetledger.device_agent.program.parts import AgentParts
 from fleetledger.device_agent.program.proxy_blocks import Serving
 from fleetledger.device_agent.program.round_traffic import RoundTraffic, asked_round
-from fleetledger.device_agent.program.status import is_settled, status_of, write_status
+from fleetledger.device_agent.program.status import Status, is_settled, status_of, write_status
 from fleetledger.device_agent.program.watch import ProblemWatch
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.runtime.log_lines import about
@@ -86,7 +86,7 @@ FETCH_SECONDS = 600.0
 STOP_SECONDS = 5.0
 
 
-class Agent:
+class AgentShell:
     """Runs until `stop` is called."""
 
     def __init__(self, parts: AgentParts) -> None:
@@ -158,6 +158,10 @@ class Agent:
     def stop(self) -> None:
         """End `run` soon; from any thread, or from a signal handler."""
         self._stopping = True
+        self._parts.control.wake()
+
+    def wake(self) -> None:
+        """Have `run` take another turn, and call its `beat`, soon; from any thread."""
         self._parts.control.wake()
 
     def evaluate_again(self) -> None:
@@ -393,6 +397,11 @@ class Agent:
         state = self._parts.state
         return is_settled(state), state.models.active
 
+    def status(self) -> Status:
+        """Return how the agent is now; on the thread of `run` alone. Raises `StoreError`."""
+        book, conditions = self._watch.book, self._conditions()
+        return status_of(self._parts, book, self.traffic(), self._rounds, conditions, self._ended)
+
     def _write_status(self) -> None:
         self._status_due = self._parts.clock.seconds() + STATUS_SECONDS
         if self._parts.status_file is not None or self._parts.health is not None:
@@ -401,11 +410,7 @@ class Agent:
         if self._parts.status_file is None:
             return
         try:
-            book, conditions = self._watch.book, self._conditions()
-            told = status_of(
-                self._parts, book, self.traffic(), self._rounds, conditions, self._ended
-            )
-            write_status(self._parts.status_file, told)
+            write_status(self._parts.status_file, self.status())
         except (OSError, StoreError) as error:
             if self._status_written:
                 said = about("status.not_written", device=self._device)

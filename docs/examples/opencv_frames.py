@@ -19,5 +19,5 @@ with fleetledger.active_model(home) as model:
         there, frame = video.read()
         if not there:
             break
-        answer = model.predict(frame[:, :, ::-1])  # OpenCV gives blue first
+        answer = model.classify(frame[:, :, ::-1])  # OpenCV gives blue first
         print(f"{answer.name} {answer.score:.2f} {answer.doubt:.2f}", flush=True)

@@ -17,5 +17,5 @@ home, width, height = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 size = width * height * 3
 with fleetledger.active_model(home) as model:
     while len(data := sys.stdin.buffer.read(size)) == size:
-        answer = model.predict(np.frombuffer(data, np.uint8).reshape(height, width, 3))
+        answer = model.classify(np.frombuffer(data, np.uint8).reshape(height, width, 3))
         print(f"{answer.name} {answer.score:.2f} {answer.doubt:.2f}", flush=True)

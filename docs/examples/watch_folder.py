@@ -16,7 +16,7 @@ seen: set[Path] = set()
 with fleetledger.active_model(home) as model:
     while True:
         for picture in sorted(set(folder.glob("*.[jp][pn]g")) - seen):
-            answer = model.predict(picture)
+            answer = model.classify(picture)
             print(f"{picture.name} {answer.name} {answer.doubt:.2f}", flush=True)
             seen.add(picture)
         time.sleep(0.2)

@@ -5,6 +5,7 @@
 | name | for |
 | --- | --- |
 | `active_model` | the model that runs on this device |
+| `Agent` | the agent of a device, inside a program of one's own |
 | `network`, `dataset`, `partition`, `order`, `method` | decorators: a program adds its own |
 
 The rooms lie at the top of the repository and are imported as `fleetledger.<room>`: the links
@@ -19,11 +20,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from fleetledger.device_agent.apps.embedded.agent import Agent
     from fleetledger.device_agent.models.inference.running_model import RunningModel
 
-__all__ = ["active_model", "dataset", "method", "network", "order", "partition"]
+__all__ = ["Agent", "active_model", "dataset", "method", "network", "order", "partition"]
 
-_LAZY: dict[str, str] = {}
+_LAZY: dict[str, str] = {
+    "Agent": "fleetledger.device_agent.apps.embedded.agent:Agent",
+}
 """Public names that are defined in a room: `module:attribute`, imported when they are used."""
 
 Own = TypeVar("Own", bound=Callable[..., Any])

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from fleetledger.device_agent.core.state import AgentRules
 from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.device_agent.program.assembly import AgentSurroundings, assemble
-from fleetledger.device_agent.program.shell import Agent
+from fleetledger.device_agent.program.shell import AgentShell
 from fleetledger.methods.registry import statistics_coordinator
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import Contribution, HeldPart
@@ -133,7 +133,7 @@ class RunningAgent:
 
         self._broker, self._rules = broker, rules
         self.failure: BaseException | None = None
-        self.agent: Agent
+        self.agent: AgentShell
         self._built = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()

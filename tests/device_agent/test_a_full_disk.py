@@ -18,7 +18,7 @@ from fleetledger.device_agent.errors import StoreError
 from fleetledger.device_agent.home.store import store as store_module
 from fleetledger.device_agent.home.store.store import AgentStore
 from fleetledger.device_agent.program.assembly import AgentSurroundings, assemble
-from fleetledger.device_agent.program.shell import Agent
+from fleetledger.device_agent.program.shell import AgentShell
 from fleetledger.device_agent.program.status import read_status, write_status
 from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.schemas.contributions import Contribution
@@ -40,10 +40,10 @@ from tests.device_agent.scripted import (
 )
 from tests.small_disk import small_disk
 
-Break = Callable[[Agent, Path], "sqlite3.Connection | None"]
+Break = Callable[[AgentShell, Path], "sqlite3.Connection | None"]
 
 
-def fill(agent: Agent, _path: Path) -> None:
+def fill(agent: AgentShell, _path: Path) -> None:
     """Let the database grow no further, as on a full disk (SQLITE_FULL)."""
     db = agent._parts.store._db
     pages = db.execute("PRAGMA page_count").fetchone()[0]
@@ -54,7 +54,7 @@ def fill(agent: Agent, _path: Path) -> None:
             db.execute("INSERT INTO record (field, key, value) VALUES (?, ?, ?)", row)
 
 
-def lock(agent: Agent, path: Path) -> sqlite3.Connection:
+def lock(agent: AgentShell, path: Path) -> sqlite3.Connection:
     """Let somebody else write, and not end (SQLITE_BUSY)."""
     agent._parts.store._db.execute("PRAGMA busy_timeout=50").fetchone()
     other = sqlite3.connect(path)
@@ -62,7 +62,7 @@ def lock(agent: Agent, path: Path) -> sqlite3.Connection:
     return other
 
 
-def until_it_fails(agent: Agent) -> None:
+def until_it_fails(agent: AgentShell) -> None:
     for _ in range(100):
         agent.step(0.05)
 

@@ -37,7 +37,7 @@ def main() -> None:
             fleet.learn_known()
             with fleetledger.active_model(folder / DEVICES[0]) as application:
                 for frame in shown():
-                    application.predict(frame)
+                    application.classify(frame)
             _take(Browsing(browser.new_context()).page(), fleet.label_link(DEVICES[0]))
 
 

@@ -98,7 +98,7 @@ class LabellingFleet(ProcessFleet):
     def answers(self, device: str, frames: list[Pixels]) -> list[str]:
         """Return what an application on a device is told of frames."""
         with fleetledger.active_model(self.folder / device) as model:
-            return [model.predict(frame).name for frame in frames]
+            return [model.classify(frame).name for frame in frames]
 
     def inbox(self, device: str) -> DoubtInbox:
         found = inbox_of(AgentHome.open(self.folder / device))

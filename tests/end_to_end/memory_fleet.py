@@ -18,7 +18,7 @@ from fleetledger.device_agent.core.state import AgentRules
 from fleetledger.device_agent.home.home import AgentHome, NewHome, write_home
 from fleetledger.device_agent.home.store.blobs import BlobFolder
 from fleetledger.device_agent.program.assembly import AgentSurroundings, assemble
-from fleetledger.device_agent.program.shell import Agent
+from fleetledger.device_agent.program.shell import AgentShell
 from fleetledger.device_agent.program.status import Status, read_status
 from fleetledger.schemas.values import BootId, DeviceId, Digest
 from fleetledger.transport.interface import Connection, OutgoingMessage
@@ -78,7 +78,7 @@ class MemoryDevice:
         text = text.replace("scan_seconds = 5", "scan_seconds = 0.2")
         (home / "agent.toml").write_text(text, encoding="utf-8")
         (home / "evaluation").mkdir()
-        self._agent: Agent | None = None
+        self._agent: AgentShell | None = None
         self._thread: threading.Thread | None = None
 
     @property

@@ -31,7 +31,7 @@ from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.device_agent.program.assembly import AgentSurroundings, rules_of
 from fleetledger.device_agent.program.assembly import assemble as assemble_agent
 from fleetledger.device_agent.program.main import mqtt_connect
-from fleetledger.device_agent.program.shell import Agent
+from fleetledger.device_agent.program.shell import AgentShell
 from fleetledger.device_agent.program.status import Status, read_status
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.schemas.models import Preprocessing
@@ -101,7 +101,7 @@ class ReleasedFleet:
         self.trust("init", *self.safe_keys("--root-key", "a", "b", "c"), *self.release_key("r1"))
         self._make_agent()
         self.coordinator = RunningCoordinator(self.home)
-        self._agent: Agent | None = None
+        self._agent: AgentShell | None = None
         self._thread: threading.Thread | None = None
 
     def safe_keys(self, option: str, *names: str) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def test_a_class_that_nobody_had_is_known_by_all_devices(
 ) -> None:
     noise = np.random.default_rng(5).integers(0, 256, (8, 8), dtype=np.uint8)
     with fleetledger.active_model(fleet.folder / SEER) as application:
-        guesses = {application.predict(frame).name for frame in shown()}
+        guesses = {application.classify(frame).name for frame in shown()}
     # An application may doubt by itself, as one does whose lens is dirty.
     fleet.inbox(SEER).offer(noise, 0.99, "zero", 1)
     assert guesses <= set(KNOWN)

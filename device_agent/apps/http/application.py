@@ -179,7 +179,7 @@ async def _model(server: ModelServer, _request: Request) -> Response:
 async def _predict(server: ModelServer, request: Request) -> Response:
     most = _most(request)
     async with server.body_of(request) as frame:
-        answer = await server.take_turn(lambda: server.model.predict(frame))
+        answer = await server.take_turn(lambda: server.model.classify(frame))
         await run_in_threadpool(server.sample, frame)
     return _json(ClassReply.of(answer, most))
 

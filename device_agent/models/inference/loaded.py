@@ -83,18 +83,18 @@ class LeasedModel:
         """The execution provider of the frozen part."""
         return self._model.provider
 
-    def predict(self, frames: Sequence[Frame]) -> list[Classification]:
+    def classify(self, frames: Sequence[Frame]) -> list[Classification]:
         """Return the classes of frames; raise `SampleError` or `LoadError`."""
         answers = []
-        for answer in self.predict_each(frames):
+        for answer in self.classify_each(frames):
             if isinstance(answer, SampleError):
                 raise answer
             answers.append(answer)
         return answers
 
-    def predict_each(self, frames: Sequence[Frame]) -> list[Classification | SampleError]:
+    def classify_each(self, frames: Sequence[Frame]) -> list[Classification | SampleError]:
         """Return the classes of each frame, or why it has none; raise `LoadError`."""
-        self._must_answer("sample", "predict")
+        self._must_answer("sample", "classify")
         read = [_read(frame, self.manifest.preprocessing) for frame in frames]
         inputs = [item for item in read if not isinstance(item, SampleError)]
         answered = iter(self._predicted(np.stack(inputs)) if inputs else ())
@@ -123,7 +123,7 @@ class LeasedModel:
         )
 
     def segment(self, frame: Frame) -> Segmentation:
-        """Return the class of each pixel of a frame; raise as `predict` does."""
+        """Return the class of each pixel of a frame; raise as `classify` does."""
         self._must_answer("pixels", "segment")
         if len(self._names) > MAX_ROWS:
             raise LoadError(
@@ -134,7 +134,7 @@ class LeasedModel:
         return Segmentation(mask, self._names, doubt, self.manifest.version)
 
     def embed(self, frame: Frame) -> Embedding:
-        """Return the features of a frame; raise as `predict` does."""
+        """Return the features of a frame; raise as `classify` does."""
         inputs = input_of(frame, self.manifest.preprocessing)[np.newaxis]
         features = self._model.features(inputs)[0]
         require_numbers(features)
@@ -167,7 +167,7 @@ class LeasedModel:
         if answers == wanted:
             return
         ways = {
-            "sample": "gives samples a class as a whole: use predict",
+            "sample": "gives samples a class as a whole: use classify, or `agent predict`",
             "pixels": "gives pixels classes: use segment",
             "raw": "has an output of its own kind: use `loaded().tensors`",
         }

@@ -64,7 +64,7 @@ def _predict(model: LeasedModel, file: Path, most: int) -> Prediction:
             seen = model.segment(file)
             names, scores, doubt = tuple(seen.shares), tuple(seen.shares.values()), seen.doubt
         else:
-            (found,) = model.predict([file])
+            (found,) = model.classify([file])
             names, scores, doubt = found.names, found.scores, found.doubt
     except SampleError as error:
         return Prediction(str(file), fault=_named(file, str(error)))

@@ -35,6 +35,11 @@ HOME_VARIABLE = "FLEETLEDGER_AGENT"
 DEFAULT_HOME = "agent-home"
 
 
+def home_folder(home: str | os.PathLike[str] | None = None) -> Path:
+    """Return an agent's home; left out, it is `$FLEETLEDGER_AGENT`, else `agent-home`."""
+    return Path(home if home is not None else os.environ.get(HOME_VARIABLE, DEFAULT_HOME))
+
+
 class RunningModel:
     """Answers with the active model, and goes over to another one between two calls.
 
@@ -67,7 +72,7 @@ class RunningModel:
 
         Left out, `home` is `$FLEETLEDGER_AGENT`, else `agent-home`. Raises `SettingsError` too.
         """
-        folder = Path(home if home is not None else os.environ.get(HOME_VARIABLE, DEFAULT_HOME))
+        folder = home_folder(home)
         if not (folder / SETTINGS_FILE).exists():
             return cls(folder, SessionSettings(), DetectionRules())
         opened = AgentHome.open(folder)
@@ -85,24 +90,24 @@ class RunningModel:
         """The manifest of that version."""
         return self.loaded().manifest
 
-    def predict(self, frame: Frame) -> Classification:
+    def classify(self, frame: Frame) -> Classification:
         """Return the classes of a frame.
 
         Raises `SampleError` for a frame that is none, or for which the model has no finite
         numbers; `LoadError` where the model does not run or is of another kind.
         """
-        (answer,) = self.predict_all([frame])
+        (answer,) = self.classify_all([frame])
         if isinstance(answer, SampleError):
             raise answer
         return answer
 
-    def predict_all(self, frames: Sequence[Frame]) -> list[Classification | SampleError]:
+    def classify_all(self, frames: Sequence[Frame]) -> list[Classification | SampleError]:
         """Return the classes of several frames, all by one version; raise `LoadError`.
 
         A frame without an answer has its `SampleError` in its place.
         """
         loaded = self.loaded()
-        answers = loaded.predict_each(frames)
+        answers = loaded.classify_each(frames)
         if kind_of(loaded.manifest.preprocessing) is PICTURES:
             for frame, answer in zip(frames, answers, strict=True):
                 if not isinstance(answer, SampleError):
@@ -110,11 +115,11 @@ class RunningModel:
         return answers
 
     def segment(self, frame: Frame) -> Segmentation:
-        """Return the class of each pixel of a frame; raise as `predict` does."""
+        """Return the class of each pixel of a frame; raise as `classify` does."""
         return self.loaded().segment(frame)
 
     def embed(self, frame: Frame) -> Embedding:
-        """Return the features of a frame; raise as `predict` does."""
+        """Return the features of a frame; raise as `classify` does."""
         return self.loaded().embed(frame)
 
     def loaded(self) -> LeasedModel:

@@ -188,7 +188,7 @@ def test_predict_answers_the_other_files(tmp_path: Path) -> None:
     files = [good, black, tmp_path / "pipe.png", tmp_path / "gone.png", good]
     with RunningModel.open(home.folder) as model:
         found = predictions.predict(model.loaded(), files, 1).predictions
-        answers = model.predict_all([good, black, good])
+        answers = model.classify_all([good, black, good])
     assert [item.names[:1] for item in found] == [("dark",), (), (), (), ("dark",)]
     assert found[1].fault == f"{black}: the model gives NaN or infinity for it"
     assert "a named pipe" in found[2].fault

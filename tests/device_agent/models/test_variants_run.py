@@ -209,7 +209,7 @@ def test_applications_get_the_variant_and_see_which_one_it_is(tmp_path: Path) ->
         assert running.version == 1
         picture = tmp_path / "light.png"
         picture.write_bytes(models.picture("light", 77))
-        assert running.predict(picture).name == "light"
+        assert running.classify(picture).name == "light"
     manifest = variant_models.exported().manifest
     lease = take_lease(tmp_path)
     assert lease.folder.name.endswith("-int8")

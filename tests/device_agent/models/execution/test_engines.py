@@ -202,13 +202,13 @@ def test_an_application_uses_the_engine_and_builds_none(tmp_path: Path, tensorrt
     slot = home.switch(good())
     frame = np.zeros((8, 8), np.uint8)
     with RunningModel.open(home.folder) as model:
-        model.predict(frame)
+        model.classify(frame)
         assert model.loaded().provider == CPU
     opened = sessions_of(AgentHome.open(home.folder))
     Trial(home.blobs, opened, SETTINGS, CHILD).build(slot.manifest)
     assert builds(tensorrt) == 2
     with RunningModel.open(home.folder) as model:
-        model.predict_all([frame] * (BATCH + 3))
+        model.classify_all([frame] * (BATCH + 3))
         assert model.loaded().provider == TENSORRT
     assert builds(tensorrt) == 2
 

@@ -29,7 +29,7 @@ import fleetledger
 
 with fleetledger.active_model(sys.argv[1]) as model:
     for line in sys.stdin:
-        answer = model.predict(line.strip())
+        answer = model.classify(line.strip())
         print(answer.version, answer.name, answer.score, answer.doubt, flush=True)
 """
 FRAMES, WAITING = 1000, 20
@@ -89,7 +89,7 @@ def test_a_switch_is_short(home: ServingHome, capsys: pytest.CaptureFixture[str]
         for version in range(2, 42):
             home.switch(exported(version))
             began = time.perf_counter()
-            assert model.predict(frame).version == version
+            assert model.classify(frame).version == version
             seconds.append(time.perf_counter() - began)
     p95 = statistics.quantiles(seconds, n=20)[-1]
     with capsys.disabled():
@@ -104,7 +104,7 @@ def test_threads_see_whole_versions(home: ServingHome) -> None:
 
     def ask() -> None:
         while not over.is_set():
-            answer = model.predict(frame)
+            answer = model.classify(frame)
             if answer.name != ("dark" if answer.version % 2 else "light"):
                 wrong.append(answer)
 
@@ -131,10 +131,10 @@ def test_every_kind_of_frame_gets_the_same_answer(home: ServingHome, tmp_path: P
     frames = [grey, grey[:, :, np.newaxis], np.stack([grey] * 3, axis=-1), data, file, str(file)]
     frames.append(Image.open(io.BytesIO(data)))
     with fleetledger.active_model(home.folder) as model:
-        answers = model.predict_all(frames)
+        answers = model.classify_all(frames)
         assert len(set(answers)) == 1
-        assert model.predict(data) == answers[0]
-        assert model.predict_all([]) == []
+        assert model.classify(data) == answers[0]
+        assert model.classify_all([]) == []
     (answer,) = set(answers)
     assert answer.names == ("dark", "light")
     assert sum(answer.scores) == pytest.approx(1)
@@ -143,7 +143,7 @@ def test_every_kind_of_frame_gets_the_same_answer(home: ServingHome, tmp_path: P
 def test_doubt_is_what_detection_measures(home: ServingHome) -> None:
     even = np.full((8, 8), 90, np.uint8)
     with fleetledger.active_model(home.folder) as model:
-        sure, unsure = model.predict(dark()), model.predict(even)
+        sure, unsure = model.classify(dark()), model.classify(even)
     assert unsure.doubt == pytest.approx(1.0)
     assert sure.doubt < unsure.doubt
     assert sure.doubt == pytest.approx(float(relative_entropy(np.array([sure.scores]))[0]))
@@ -154,7 +154,7 @@ def test_features_come_with_their_lineage(home: ServingHome) -> None:
         found = model.embed(dark())
         assert (found.features.shape, found.version) == ((64,), 1)
         assert found.lineage == model.manifest.lineage
-        with pytest.raises(LoadError, match="gives samples a class as a whole: use predict"):
+        with pytest.raises(LoadError, match="gives samples a class as a whole: use classify"):
             model.segment(dark())
 
 
@@ -170,7 +170,7 @@ def test_features_come_with_their_lineage(home: ServingHome) -> None:
 )
 def test_a_frame_that_is_none_is_told_in_words(home: ServingHome, frame, told: str) -> None:
     with fleetledger.active_model(home.folder) as model, pytest.raises(ImageError, match=told):
-        model.predict(frame)
+        model.classify(frame)
 
 
 def test_pixels_get_a_mask_of_the_frames_size(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_pixels_get_a_mask_of_the_frames_size(tmp_path: Path) -> None:
         assert sum(found.shares.values()) == pytest.approx(1)
         assert 0 < found.doubt < 1
         with pytest.raises(LoadError, match="gives pixels classes: use segment"):
-            model.predict(np.asarray(dense.painted(wanted)))
+            model.classify(np.asarray(dense.painted(wanted)))
 
 
 def test_without_a_model_the_call_says_what_to_do(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_the_home_is_that_of_the_variable(
     assert model.version == 1
     model.close()
     with pytest.raises(ModelError, match="was closed"):
-        model.predict(dark())
+        model.classify(dark())
 
 
 def test_a_model_that_does_not_load_leaves_the_former_one(
@@ -214,24 +214,24 @@ def test_a_model_that_does_not_load_leaves_the_former_one(
         whole = head.read_bytes()
         head.unlink()
         head.write_bytes(whole[:-1])
-        assert model.predict(dark()).version == 1
-        assert model.predict(dark()).version == 1
+        assert model.classify(dark()).version == 1
+        assert model.classify(dark()).version == 1
         assert caplog.text.count("model version 1 stays") == 1
         home.switch(exported(3))
-        assert model.predict(dark()).version == 3
+        assert model.classify(dark()).version == 3
 
 
 def test_what_answers_goes_on_where_no_model_is_active_any_more(home: ServingHome) -> None:
     with fleetledger.active_model(home.folder) as model:
         home.slots.go_back()
         home.published.follow()
-        assert model.predict(dark()).version == 1
+        assert model.classify(dark()).version == 1
 
 
 def test_a_home_without_readable_settings_serves_too(home: ServingHome) -> None:
     (home.folder / "agent.toml").unlink()
     with fleetledger.active_model(home.folder) as model:
-        assert model.predict(dark()).name == "dark"
+        assert model.classify(dark()).name == "dark"
 
 
 def test_the_call_brings_neither_torch_nor_the_broker() -> None:
@@ -257,16 +257,16 @@ def test_doubted_frames_go_into_the_inbox_where_the_owner_says_so(home: ServingH
     home.switch(exported(1))
     inbox = home.folder / "inbox"
     with fleetledger.active_model(home.folder) as model:
-        model.predict(dark())
+        model.classify(dark())
     assert not inbox.exists()
     file = home.folder / "agent.toml"
     text = file.read_text(encoding="utf-8")
     assert text.count("keep = false\n") == 1
     file.write_text(text.replace("keep = false\n", "keep = true\ndoubt = 0.0001\n"))
     with fleetledger.active_model(home.folder) as model:
-        answer = model.predict(dark())
+        answer = model.classify(dark())
         assert len(list(inbox.glob("*.json"))) == 1
         assert answer.name in next(inbox.glob("*.json")).read_text()
         inbox.rename(home.folder / "moved")
         inbox.write_bytes(b"no folder")
-        assert model.predict(dark()) == answer
+        assert model.classify(dark()) == answer
