@@ -97,6 +97,18 @@ DashboardPort = Annotated[
         show_default="8787, or any that is free",
     ),
 ]
+ReportTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Also report rounds and stages to tensorboard, mlflow, wandb or another that is "
+        "installed; may be repeated.",
+    ),
+]
+Figures = Annotated[
+    str | None,
+    typer.Option(metavar="KIND,KIND", help="Also write every picture as svg, pdf or both."),
+]
 Tiny = Annotated[
     bool,
     typer.Option(
@@ -121,6 +133,8 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     seeds: Seeds = None,
     resume: Resume = None,
     budget: BudgetOption = None,
+    report_to: ReportTo = None,
+    figures: Figures = None,
     tiny: Tiny = False,
     dashboard: Dashboard = False,
     dashboard_port: DashboardPort = None,
@@ -143,6 +157,8 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     told += [f"seeds=[{seeds}]"] if seeds else []
     overrides = [*(changes or []), *told]
     showing = _dashboard_options(wanted=dashboard, port=dashboard_port)
+    kinds = tuple(kind.strip() for kind in figures.split(",")) if figures else ()
+    how = verbs.RunArguments(budget, tuple(report_to or ()), kinds)
     if tiny:
         _only_one({"--tiny": True, "--resume": resume, "--list": list_shipped, "--show": show})
     _json_goes_with(list_shipped, as_json=as_json)
@@ -154,11 +170,11 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
         _only_one({"--resume": resume, "--set": changes, "--out": out})
         _only_one({"--resume": resume, "--engine": engine, "--seeds": seeds})
         _stop_in_order()
-        verbs.resume(resume, budget, showing)
+        verbs.resume(resume, how, showing)
     else:
         assert scenario is not None
         _stop_in_order()
-        verbs.simulate(scenario, overrides, out, budget, showing, tiny=tiny)
+        verbs.simulate(scenario, overrides, out, how, showing, tiny=tiny)
 
 
 @simulate.command()

@@ -18,11 +18,12 @@ from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.scenario.loading import load_scenario
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.shipped import SUFFIX, shipped_names, shipped_text
+from fleetledger.simulator.scenario.shipped import shipped_names, shipped_text
 from fleetledger.simulator.scenario.studies import study_names, study_text
 
 if TYPE_CHECKING:
     from fleetledger.simulator.run.run_dashboard import RunDashboard
+    from fleetledger.simulator.run.runs import RunOptions
     from fleetledger.simulator.sweep.cases import Case
     from fleetledger.simulator.sweep.runs import Beside
 
@@ -37,26 +38,44 @@ class DashboardOptions:
     """None for the usual one, or any that is free; 0 for any that is free."""
 
 
+@dataclass(frozen=True)
+class RunArguments:
+    """How a run is carried out, as the command line says it."""
+
+    budget: float | None = None
+    """Seconds; None without end."""
+    report_to: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
+
+    def options(self) -> RunOptions:
+        """Return them as options of a run, whose seconds begin now."""
+        from fleetledger.simulator.run.progress import Budget  # noqa: PLC0415 - as below
+        from fleetledger.simulator.run.runs import RunOptions  # noqa: PLC0415 - the listing needs none of it
+
+        return RunOptions(Budget(self.budget), self.report_to, self.figures)
+
+
 def simulate(
     scenario: str,
     overrides: Sequence[str],
     out: Path | None,
-    budget: float | None = None,
+    how: RunArguments | None = None,
     dashboard: DashboardOptions | None = None,
     *,
     tiny: bool = False,
 ) -> None:
-    """Run a scenario or a tiny step of it, for so many seconds at most, and print what came out."""
-    from fleetledger.simulator.run.progress import Budget  # noqa: PLC0415 - as below
-    from fleetledger.simulator.run.runs import run_scenario  # noqa: PLC0415 - the listing needs none of it
+    """Run a scenario or a tiny step of it, and print what came out."""
+    from fleetledger.simulator.run.runs import run_scenario, stopped_as_error  # noqa: PLC0415 - the listing needs none of it
+    from fleetledger.simulator.run.simulate import new_folder  # noqa: PLC0415 - as above
 
     loaded = load_scenario(scenario, overrides)
     if tiny:
         loaded = _tiny(loaded)
-    folder = out or RUNS / f"{Path(scenario).name.removesuffix(SUFFIX)}-{_now()}"
+    folder = out or new_folder(scenario)
     console = console_for_people()
-    with _shown(console, loaded, dashboard) as shown:
-        results = run_scenario(loaded, folder, console, shown.make_engine, Budget(budget))
+    options = (how or RunArguments()).options()
+    with stopped_as_error(), _shown(console, loaded, dashboard) as shown:
+        results = run_scenario(loaded, folder, console, shown.make_engine, options)
         _print_end(console, results, folder)
         shown.stay()
 
@@ -74,17 +93,17 @@ def _tiny(scenario: Scenario) -> Scenario:
 
 
 def resume(
-    root: Path, budget: float | None = None, dashboard: DashboardOptions | None = None
+    root: Path, how: RunArguments | None = None, dashboard: DashboardOptions | None = None
 ) -> None:
-    """Go on with a run, for so many seconds at most, and print what came out."""
+    """Go on with a run, and print what came out."""
     from fleetledger.simulator.run.folder import RunFolder  # noqa: PLC0415
-    from fleetledger.simulator.run.progress import Budget  # noqa: PLC0415 - as below
-    from fleetledger.simulator.run.runs import resume_run  # noqa: PLC0415 - as above
+    from fleetledger.simulator.run.runs import resume_run, stopped_as_error  # noqa: PLC0415 - as above
 
     console = console_for_people()
     stored = load_scenario(str(RunFolder.open(root).scenario), ())
-    with _shown(console, stored, dashboard) as shown:
-        results = resume_run(root, console, shown.make_engine, Budget(budget))
+    options = (how or RunArguments()).options()
+    with stopped_as_error(), _shown(console, stored, dashboard) as shown:
+        results = resume_run(root, console, shown.make_engine, options)
         _print_end(console, results, root)
         shown.stay()
 
@@ -155,7 +174,9 @@ def resume_sweep(folder: Path, beside: Beside) -> None:
 
 
 def _sweep(folder: Path, cases: Sequence[Case], beside: Beside) -> None:
-    from fleetledger.simulator.report.comparison import compare_runs  # noqa: PLC0415 - matplotlib is heavy
+    from fleetledger.simulator.report.comparison import RunComparison  # noqa: PLC0415 - matplotlib is heavy
+    from fleetledger.simulator.report.contenders import contenders_of  # noqa: PLC0415 - as above
+    from fleetledger.simulator.report.run import Run  # noqa: PLC0415 - as above
     from fleetledger.simulator.sweep.runs import carry_out  # noqa: PLC0415 - as above
 
     console = console_for_people()
@@ -164,17 +185,21 @@ def _sweep(folder: Path, cases: Sequence[Case], beside: Beside) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     carry_out(cases, beside, say)
-    console.print(compare_runs([case.folder for case in cases], folder, "Sweep", 1))
+    compared = RunComparison(contenders_of([Run.open(case.folder) for case in cases]))
+    compared.write(folder, "Sweep")
+    console.print(compared.table())
     say(f"plots and report: {folder / 'compare.html'}")
 
 
 def compare(runs: Sequence[Path], out: Path | None, *, as_json: bool = False) -> None:
     """Put runs side by side; print the table and where table and plot are."""
-    from fleetledger.simulator.report.comparison import compare_runs  # noqa: PLC0415 - matplotlib is heavy
+    from fleetledger.simulator.report.comparison import compare as compared  # noqa: PLC0415 - matplotlib is heavy
 
     folder = out or RUNS / f"compare-{_now()}"
     console = console_for_people(stderr=as_json)
-    console.print(compare_runs(runs, folder))
+    found = compared(*runs)
+    found.write(folder)
+    console.print(found.table())
     said = f"plot and report: {folder / 'compare.html'}"
     wrote = tuple(str(folder / f"compare.{kind}") for kind in ("csv", "png", "html"))
     show_action(ActionReport(said=(said,), wrote=wrote), typer.echo, as_json=as_json)

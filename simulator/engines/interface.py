@@ -10,7 +10,7 @@ from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.features.interface import FeatureBank
 from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
-from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.records import RoundRecord, StageRecord
 from fleetledger.simulator.rollouts.record import RolloutRecord
 from fleetledger.simulator.scenario.model import Scenario
 
@@ -46,6 +46,9 @@ class Watch(Protocol):
 
     def agents(self, done: int, total: int) -> None:
         """Say how many agents have done their part of the stage, or of the round."""
+
+    def round_ended(self, record: RoundRecord) -> None:
+        """Tell of a round that ended now, as its record has it."""
 
     def round(self, done: int, total: int) -> None:
         """Say how many rounds of the stage are done; a caller may stop the run here."""

@@ -60,7 +60,14 @@ class RoundLog:
     What `state` has of them is no news.
     """
 
-    def __init__(self, ledger: LedgerReader, state: State, path: Path, every: int) -> None:
+    def __init__(
+        self,
+        ledger: LedgerReader,
+        state: State,
+        path: Path,
+        every: int,
+        tell: Callable[[RoundRecord], None] = lambda _record: None,
+    ) -> None:
         self.compared: dict[int, PartsAccuracy] = {}
         """By number of a round, what its answers held, where somebody measures it."""
         self.done = (0, 0)
@@ -68,6 +75,7 @@ class RoundLog:
         self._ledger = ledger
         self._path = path
         self._every = every
+        self._tell = tell
         self._next = 1
         """The round that is to end next."""
         self._former = sum(map(_is_over, state.rounds.facts.values()))
@@ -129,6 +137,7 @@ class RoundLog:
         kept = KeptRound(round=facts.number, stage=facts.stage, record=record)
         self._kept[kept.round] = kept
         append_line(self._path, kept.model_dump_json())
+        self._tell(record)
 
     def _averaged(self, facts: RoundFacts) -> WeightsAveraged | None:
         if facts.averaged_index is None:
@@ -158,7 +167,11 @@ class RoundWatch:
     ) -> None:
         self.meter = NetworkMeter(prepared)
         self.log = RoundLog(
-            blobs.ledger, state, folder / "rounds.jsonl", prepared.scenario.evaluation.every_rounds
+            blobs.ledger,
+            state,
+            folder / "rounds.jsonl",
+            prepared.scenario.evaluation.every_rounds,
+            watch.round_ended,
         )
         self._prepared = prepared
         self._blobs = blobs

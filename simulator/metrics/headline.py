@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from fleetledger.runtime.errors import shorten
+from fleetledger.runtime.registry import Registry, RegistryError
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.headline_costs import COST, DETECTION
 from fleetledger.simulator.metrics.headline_learning import ACCURACY, DEVICES
-from fleetledger.simulator.metrics.metric import Measure, MeasuredSeed, Metric
+from fleetledger.simulator.metrics.metric import MeasuredSeed, Metric
 from fleetledger.simulator.metrics.novelty_outcomes import noticing
 
 
@@ -62,19 +65,33 @@ LOOKING = (
     ),
 )
 
-METRICS: dict[str, Metric | Measure] = {
-    metric.name: metric for metric in ACCURACY + DEVICES + COST + DETECTION + LOOKING
-}
-"""By name, in the order of reports: a `Metric`, or a function of answers and plan."""
+
+def _taken(name: str, value: object) -> Metric:
+    """Return the metric by a function of the answers of a seed and the counts of its plan."""
+    if isinstance(value, Metric):
+        return value
+    if not callable(value):
+        raise RegistryError(f"metric: {name!r} is {shorten(value)}; give a function")
+    meaning = " ".join((value.__doc__ or "").split()) or "A number of one's own."
+
+    def take(seed: MeasuredSeed) -> Any:  # noqa: ANN401 - checked by `headline`
+        return value(seed.answers, seed.plan)
+
+    return Metric(name, name.replace("_", " "), "number", "higher", meaning, take)
+
+
+METRICS = Registry[Metric]("metric", "fleetledger.metrics", _taken).own(
+    {metric.name: metric for metric in ACCURACY + DEVICES + COST + DETECTION + LOOKING}
+)
+"""By name, in the order of reports; every run measures all."""
 
 
 def metric_of(name: str) -> Metric:
-    """Return the metric by name; of a function, and of a name that is unknown here, a plain one."""
-    known = METRICS.get(name)
-    if isinstance(known, Metric):
-        return known
-    meaning = " ".join((getattr(known, "__doc__", None) or "").split()) or "A number of one's own."
-    return Metric(name, name.replace("_", " "), "number", "higher", meaning, lambda _seed: None)
+    """Return the metric by name; a plain one of a name that is unknown here."""
+    if name in METRICS:
+        return METRICS[name]
+    title, meaning = name.replace("_", " "), "A number of a metric of one's own."
+    return Metric(name, title, "number", "higher", meaning, lambda _seed: None)
 
 
 def metrics_of(names: Iterable[str]) -> list[Metric]:
@@ -92,11 +109,7 @@ def headline(measured: MeasuredSeed) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     for name, metric in METRICS.items():
-        told: float | Mapping[str, float] | None
-        if isinstance(metric, Metric):
-            told = metric.take(measured)
-        else:
-            told = metric(measured.answers, measured.plan)
+        told = metric.take(measured)
         parts = told if isinstance(told, Mapping) else {"": told}
         for key, value in parts.items():
             if value is not None:

@@ -27,8 +27,6 @@ Unit = Literal[
 ]
 """`share` and `points` are kept from 0 to 1 and shown in percent and percentage points."""
 Better = Literal["higher", "lower"]
-Measure = Callable[[AnyAnswers, PlanCounts], "float | Mapping[str, float] | None"]
-"""A metric of one's own: from the answers of one seed and the counts of its plan."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,8 @@ class Metric:
     unit: Unit
     better: Better
     meaning: str
-    take: Callable[[MeasuredSeed], float | None]
-    """Returns None where it is not known."""
+    take: Callable[[MeasuredSeed], float | Mapping[str, float] | None]
+    """Returns None where it is not known; a mapping gives a number for each key."""
     of_pixels: str = ""
     """The meaning where mIoU stands for accuracy, if that takes other words."""
 

@@ -20,6 +20,13 @@ class Summary(Strict):
     """Sample standard deviation (divided by n - 1); None for one seed."""
     count: int
 
+    def __float__(self) -> float:
+        return self.mean
+
+    def __str__(self) -> str:
+        spread = "" if self.deviation is None else f" ± {self.deviation:.4f}"
+        return f"{self.mean:.4f}{spread}"
+
     @property
     def half_width(self) -> float | None:
         """Half of the 95 % interval of Student's t for the mean; None for one seed."""

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleetledger.runtime.count_words import count_of
-from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.errors import MetricsError, RunError
+from fleetledger.simulator.metrics.over_seeds import PairedDifference
 from fleetledger.simulator.metrics.score import say
-from fleetledger.simulator.report.contenders import Contender, read_contenders, score_of, warnings
+from fleetledger.simulator.report.contenders import Contender, contenders_of, score_of, warnings
+from fleetledger.simulator.report.frames import data_frame
 from fleetledger.simulator.report.pages.renderer import Shown, render
 from fleetledger.simulator.report.pictures.comparison import draw_comparison, draw_intervals
 from fleetledger.simulator.report.pictures.style import as_png
+from fleetledger.simulator.report.run import SHORT, Run
 from fleetledger.simulator.report.tables import comparison
+from fleetledger.simulator.report.tables.table import Table, as_latex, as_markdown
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+    from rich.table import Table as RichTable
 
 _CAPTION = (
     "Left: accuracy on the test samples of all classes seen, mean over seeds, bands ± one sample "
@@ -31,32 +37,111 @@ _INTERVALS = (
 )
 
 
-def compare_runs(
-    folders: Sequence[Path], out: Path, title: str = "Runs side by side", least: int = 2
-) -> Table:
-    """Write compare.csv, two pictures and compare.html into `out`; return the table.
+class RunComparison:
+    """Runs side by side; differences are against the first, seed by seed.
 
-    Differences are against the first run, over the seeds that both have. Raises `RunError` for
-    fewer than `least` folders, and for one without good results.
+    Made by `fl.compare`. A run is called as its folder; where two are called alike, with the
+    folders above.
     """
-    if len(folders) < least:
-        raise RunError(
-            f"runs: {len(folders)} given; give the folders of at least {count_of(least, 'run')}"
+
+    def __init__(self, contenders: Sequence[Contender]) -> None:
+        self.contenders = tuple(contenders)
+        self.warnings = tuple(warnings(self.contenders))
+        """What makes a run another experiment than the first, in sentences."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the runs, the first one first."""
+        return tuple(item.name for item in self.contenders)
+
+    def paired(self, name: str | None = None) -> dict[str, PairedDifference]:
+        """Return each metric of the run `name` minus the first run's, over the seeds of both.
+
+        The same seed gives both runs the same classes, stages and data. A difference has `mean`,
+        sample `deviation`, `low` and `high` of the 95 % interval of Student's t (None of one seed),
+        `count`, and `is_clear` where the interval leaves out zero. `name` may be left out of two
+        runs. Raises `RunError` for another name, and where it is left out of more.
+        """
+        first, *others = self.contenders
+        chosen = [item for item in others if name in {None, item.name}]
+        if len(chosen) != 1:
+            raise RunError(
+                f"paired: {name!r}; give one of {', '.join(item.name for item in others)}"
+            )
+        found = {one: chosen[0].minus(first, one) for one in chosen[0].results.summary}
+        return {one: difference for one, difference in found.items() if difference is not None}
+
+    def to_frame(self) -> DataFrame:
+        """Return a row per run and metric as a pandas DataFrame; columns as in `compare.csv`.
+
+        Raises `RunError` without pandas, which the extra `frames` installs.
+        """
+        head, *rows = comparison.csv_rows(self.contenders)
+        told = [dict(zip(map(str, head), row, strict=True)) for row in rows]
+        return data_frame(
+            [{name: None if value == "" else value for name, value in row.items()} for row in told]
         )
-    contenders = read_contenders(folders)
-    told = warnings(contenders)
-    out.mkdir(parents=True, exist_ok=True)
-    comparison.write_comparison_csv(out / "compare.csv", contenders)
-    score = score_of(contenders)
-    curves, intervals = as_png(draw_comparison(contenders)), as_png(draw_intervals(contenders))
-    pictures = [
-        Shown("compare.png", say(score, "Accuracy and bytes"), say(score, _CAPTION), curves),
-        Shown("intervals.png", say(score, "Accuracy by run"), _INTERVALS, intervals),
-    ]
-    for picture in pictures:
-        (out / picture.name).write_bytes(picture.png)
-    (out / "compare.html").write_text(_page(title, contenders, told, pictures), encoding="utf-8")
-    return comparison.terminal_table(contenders, told)
+
+    def to_markdown(self, metrics: Sequence[str] | None = None) -> str:
+        """Return a row per run in Markdown, mean ± deviation over seeds; all metrics if None."""
+        return as_markdown(self._table(metrics))
+
+    def to_latex(self, metrics: Sequence[str] | None = None) -> str:
+        """Return the same as a LaTeX `tabular` with the rules of `booktabs`."""
+        return as_latex(self._table(metrics))
+
+    def figure(self, name: str = "accuracy") -> Figure:
+        """Return a matplotlib Figure: `accuracy`, or `intervals`; `RunError` for another name."""
+        if name not in _FIGURES:
+            raise RunError(f"figure: {name!r}; give one of {', '.join(_FIGURES)}")
+        return _FIGURES[name](self.contenders)
+
+    def write(self, folder: str | os.PathLike[str], title: str = "Runs side by side") -> None:
+        """Write compare.csv, two pictures and compare.html into a folder, which is made."""
+        out = Path(folder)
+        out.mkdir(parents=True, exist_ok=True)
+        comparison.write_comparison_csv(out / "compare.csv", self.contenders)
+        score = score_of(self.contenders)
+        curves, intervals = (as_png(draw(self.contenders)) for draw in _FIGURES.values())
+        pictures = [
+            Shown("compare.png", say(score, "Accuracy and bytes"), say(score, _CAPTION), curves),
+            Shown("intervals.png", say(score, "Accuracy by run"), _INTERVALS, intervals),
+        ]
+        for picture in pictures:
+            (out / picture.name).write_bytes(picture.png)
+        page = _page(title, self.contenders, list(self.warnings), pictures)
+        (out / "compare.html").write_text(page, encoding="utf-8")
+
+    def table(self) -> RichTable:
+        """Return the main numbers for a terminal."""
+        return comparison.terminal_table(self.contenders, self.warnings)
+
+    def _table(self, metrics: Sequence[str] | None) -> Table:
+        known = dict.fromkeys(name for item in self.contenders for name in item.results.summary)
+        chosen = known if metrics is None else [SHORT.get(name, name) for name in metrics]
+        for name in chosen:
+            if name not in known:
+                raise MetricsError(f"metric: {name!r}; give one of {', '.join(known)}")
+        return comparison.means_table(self.contenders, chosen)
+
+
+def compare(
+    first: Run | str | os.PathLike[str], *others: Run | str | os.PathLike[str]
+) -> RunComparison:
+    """Return runs side by side: `Run` values, or folders of finished runs.
+
+    Raises `RunError` without a second run, and for a folder without good results.
+    """
+    runs = [told if isinstance(told, Run) else Run.open(told) for told in (first, *others)]
+    if not others:
+        raise RunError("runs: 1 given; give the folders of at least 2 runs")
+    return RunComparison(contenders_of(runs))
+
+
+_FIGURES: dict[str, Callable[[Sequence[Contender]], Figure]] = {
+    "accuracy": draw_comparison,
+    "intervals": draw_intervals,
+}
 
 
 def _page(

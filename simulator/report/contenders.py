@@ -11,6 +11,7 @@ from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.metrics.over_seeds import PairedDifference, paired_difference
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.score import SaidScore, common_score
+from fleetledger.simulator.report.run import Run
 
 _IN_WORDS = ("title", "description", "published", "seeds")
 """Fields of a scenario that say nothing about how it runs."""
@@ -29,16 +30,10 @@ class Contender:
         return paired_difference(first.results.headline(metric), self.results.headline(metric))
 
 
-def read_contenders(folders: Sequence[Path]) -> list[Contender]:
-    """Read the results in run folders; raise `RunError` where there are none.
-
-    A run is called as its folder; where two are called alike, with the folders above.
-    """
-    paths = [folder.expanduser().absolute() for folder in folders]
-    return [
-        Contender(name, path, RunResults.read(path))
-        for name, path in zip(_names(paths), paths, strict=True)
-    ]
+def contenders_of(runs: Sequence[Run]) -> list[Contender]:
+    """Return runs under the names of their folders; of two alike with the folders above."""
+    names = _names([run.folder for run in runs])
+    return [Contender(name, run.folder, run.results) for name, run in zip(names, runs, strict=True)]
 
 
 def score_of(contenders: Sequence[Contender]) -> SaidScore:

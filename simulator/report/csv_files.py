@@ -3,51 +3,17 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
-from fleetledger.simulator.metrics import seed_metrics
+from fleetledger.simulator.metrics.named_values import result_rows
 from fleetledger.simulator.metrics.novelty_outcomes import judged
 from fleetledger.simulator.metrics.results import RunResults
-from fleetledger.simulator.metrics.score import name_in_files
-from fleetledger.simulator.records import DeviceRecord, ProxyRecord, StageRecord
+from fleetledger.simulator.records import DeviceRecord, StageRecord
 
 Row = tuple[object, ...]
-_SCALARS = (
-    "accuracy",
-    "accuracy_by_tasks",
-    "old_accuracy",
-    "new_accuracy",
-    "forgetting",
-    "recall",
-    "f1",
-    "recall_batchwise128",
-    "f1_batchwise128",
-    "pooled_accuracy",
-    "accuracy_on_devices",
-    "online",
-    "shared_images",
-    "arrived_samples",
-    "counted_samples",
-    "contributions",
-    "answers",
-    "fleet_seconds",
-    "peak_memory_mib",
-)
-_IOU = "iou_of_"
-"""Before the name of a class, which stays as it is."""
 _BY_KIND = ("sent", "received")
 """Bytes by kind of payload."""
-_OF_ROUNDS = (
-    "accuracy",
-    "ensemble_accuracy",
-    "mean_accuracy",
-    "client_drift",
-    "loss",
-    "steps",
-    "training_seconds",
-)
-_SPREADS = ("device_accuracy", "bytes_up", "bytes_down", "compute_seconds", "stored_samples")
 
 
 def write_results_csv(path: Path, results: RunResults) -> None:
@@ -56,12 +22,7 @@ def write_results_csv(path: Path, results: RunResults) -> None:
     Accuracies are shares from 0 to 1; a line stands only for what is known. Of a run that is scored
     by mIoU names say `miou` for accuracy.
     """
-    rows = (
-        (seed, stage, name if name.startswith(_IOU) else name_in_files(results.score, name), value)
-        for seed, metrics in results.seeds.items()
-        for stage, name, value in _seed_rows(metrics)
-    )
-    _write(path, ("seed", "stage", "metric", "value"), rows)
+    _write(path, ("seed", "stage", "metric", "value"), result_rows(results))
 
 
 def write_devices_csv(path: Path, seeds: Iterable[tuple[int, Iterable[StageRecord]]]) -> None:
@@ -119,58 +80,3 @@ def _write(path: Path, head: Row, rows: Iterable[Row]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(head)
         writer.writerows(rows)
-
-
-def _seed_rows(metrics: seed_metrics.SeedMetrics) -> Iterator[tuple[int | str, str, float]]:
-    for name, value in metrics.headline.items():
-        yield "", name, value
-    for stage in metrics.stages:
-        for name, known in _stage_values(stage):
-            if known is not None:
-                yield stage.stage, name, known
-
-
-def _stage_values(stage: seed_metrics.StageMetrics) -> Iterator[tuple[str, float | None]]:
-    for name in _SCALARS:
-        yield name, getattr(stage, name)
-    yield from _parts_of_accuracy(stage)
-    if stage.inference is not None:
-        yield "inference_seconds_per_scene", stage.inference.seconds_per_scene
-    yield "devices", stage.devices
-    for group, devices in stage.groups.items():
-        yield f"devices_{group}", devices
-    for name in _SPREADS:
-        yield from _spread_values(name, getattr(stage, name))
-    for field in _BY_KIND:
-        for kind, size in getattr(stage, field).items():
-            yield f"{field}_{kind}", size
-    for phase, seconds in stage.seconds.items():
-        yield f"seconds_{phase}", seconds
-    for item in stage.detection:
-        yield from _detection_values(item)
-    if stage.proxy is not None:
-        for name in ProxyRecord.model_fields:
-            yield f"proxy_{name}", getattr(stage.proxy, name)
-    for each in stage.rounds:
-        for name in _OF_ROUNDS:
-            yield f"round_{each.number}_{name}", getattr(each, name)
-
-
-def _parts_of_accuracy(stage: seed_metrics.StageMetrics) -> Iterator[tuple[str, float | None]]:
-    for task, accuracy in enumerate(stage.accuracy_of_tasks, 1):
-        yield f"accuracy_of_task_{task}", accuracy
-    for class_name, iou in stage.class_iou.items():
-        yield f"{_IOU}{class_name}", iou
-
-
-def _spread_values(
-    name: str, spread: seed_metrics.DeviceSpread | None
-) -> Iterator[tuple[str, float]]:
-    if spread is not None:
-        for field in seed_metrics.DeviceSpread.model_fields:
-            yield f"{name}_{field}", getattr(spread, field)
-
-
-def _detection_values(item: seed_metrics.Detection) -> Iterator[tuple[str, float]]:
-    for field in ("with_new", "noticed", "without_new", "alarmed", "false_alarms"):
-        yield f"{item.why.replace(' ', '_')}_{field}", getattr(item, field)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -17,7 +18,7 @@ from fleetledger.simulator.report.csv_files import (
     write_results_csv,
 )
 from fleetledger.simulator.report.pages.renderer import Shown
-from fleetledger.simulator.report.pictures.gallery import pictures_of
+from fleetledger.simulator.report.pictures.gallery import pictures_of, write_figures
 from fleetledger.simulator.report.pictures.segmentation import SegmentedScene, draw_segmentation
 from fleetledger.simulator.report.pictures.style import as_png
 from fleetledger.simulator.report.run_page import run_page
@@ -25,13 +26,14 @@ from fleetledger.simulator.report.tables.novelty import has_novelty_checks
 from fleetledger.simulator.shown_scenes import SCENES_FILE, ShownScenes
 
 
-def write_report(run_folder: Path, results: RunResults) -> list[Path]:
+def write_report(run_folder: Path, results: RunResults, figures: Sequence[str] = ()) -> list[Path]:
     """Write results.json, the CSV files, the pictures and report.html; return their paths.
 
     `novelty_checks.csv` is there where devices looked; `devices.csv` is made from the records in
     `seed-<n>/stages.jsonl`, `scenes.png` from `scenes.npz` beside them. The numbers come first, so
-    that they are there whatever happens to a picture. Raises `RunError` where records are missing,
-    `MetricsError` where scenes are.
+    that they are there whatever happens to a picture. `figures` are formats in which pictures are
+    written besides, but for the scenes, which are pixels. Raises `RunError` where records are
+    missing, `MetricsError` where scenes are.
     """
     written = [results.write(run_folder)]
     written.append(run_folder / "results.csv")
@@ -49,7 +51,7 @@ def write_report(run_folder: Path, results: RunResults) -> list[Path]:
         written[-1].write_bytes(picture.png)
     written.append(run_folder / "report.html")
     written[-1].write_text(run_page(results, shown), encoding="utf-8")
-    return written
+    return written + write_figures(results, run_folder, figures)
 
 
 def draw_pictures(results: RunResults) -> list[Shown]:

@@ -23,8 +23,9 @@ from rich.text import Text
 from typing_extensions import Self
 
 from fleetledger.simulator.errors import SimulatorError
-from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.records import RoundRecord, StageRecord
 from fleetledger.simulator.run.expectation import Expectation
+from fleetledger.simulator.run.reporting import Reporting
 
 
 class BudgetSpentError(SimulatorError):
@@ -54,8 +55,11 @@ class Screen:
         seeds: int,
         get_time: Callable[[], float] | None = None,
         budget: Budget | None = None,
+        reporting: Reporting | None = None,
     ) -> None:
         self.console = console
+        self.reporting = reporting
+        """Callbacks of the run; None without."""
         self._budget = budget or Budget(None)
         self._has_worked = False
         """Whether a round or a stage was finished here: a run gets on, however small its budget."""
@@ -157,6 +161,11 @@ class Screen:
                 self.say(f"  {what}")
         self._told = what
         self._show_part(text, None)
+
+    def round_ended(self, record: RoundRecord) -> None:
+        """Tell the callbacks of a round."""
+        if self.reporting is not None:
+            self.reporting.round(record)
 
     def round(self, done: int, total: int) -> None:
         """Say how many rounds of the stage are done; raise `BudgetSpentError` as `stage` does."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,11 +13,13 @@ from rich.console import Console
 from fleetledger.methods.descriptor import LEARN
 from fleetledger.methods.registry import descriptor
 from fleetledger.runtime.pip_command import pip_install
+from fleetledger.simulator.callbacks import Callback
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.measurement import measure_seed
 from fleetledger.simulator.metrics.plan_counts import PlanCounts
 from fleetledger.simulator.metrics.results import RunResults, summarise
 from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.report.pictures.style import KINDS
 from fleetledger.simulator.run.durable import replace_file
 from fleetledger.simulator.run.engines import make_engine
 from fleetledger.simulator.run.expectation import Expectation
@@ -25,6 +27,7 @@ from fleetledger.simulator.run.facts import Material, RunFacts, State, release
 from fleetledger.simulator.run.folder import RunFolder
 from fleetledger.simulator.run.preparation import PreparedSeed
 from fleetledger.simulator.run.progress import Budget, BudgetSpentError, Screen
+from fleetledger.simulator.run.reporting import Reporting
 from fleetledger.simulator.run.seed_run import MakeEngine, run_seed
 from fleetledger.simulator.scenario.loading import parse_scenario, scenario_to_toml
 from fleetledger.simulator.scenario.model import Scenario
@@ -32,6 +35,31 @@ from fleetledger.simulator.scenario.trainer import JOINT, trainer_of
 
 EXTRAS = {"onnxruntime": "cpu", "torch": "train"}
 """What a method's descriptor may ask for -> the extra that installs it."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is carried out; none of it changes what comes out."""
+
+    budget: Budget | None = None
+    callbacks: tuple[Callback | str, ...] = ()
+    """Told of rounds, stages and the end; a name is one of `REPORTERS`."""
+    figures: tuple[str, ...] = ()
+    """Formats in which every picture is written beside the PNG of the report."""
+
+
+_PLAIN = RunOptions()
+
+
+@contextmanager
+def stopped_as_error() -> Iterator[None]:
+    """Raise `RunError` where a run was stopped by hand, for commands that then end."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if not error.args:  # before the run had begun, or twice
+            raise
+        raise RunError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -43,6 +71,7 @@ class _Run:
     facts: RunFacts
     make_engine: MakeEngine
     expectation: Expectation
+    figures: tuple[str, ...]
 
 
 def run_scenario(
@@ -50,16 +79,20 @@ def run_scenario(
     out: Path,
     console: Console,
     make_engine: MakeEngine = make_engine,
-    budget: Budget | None = None,
+    options: RunOptions = _PLAIN,
 ) -> RunResults:
     """Run a scenario into the folder `out`, which is empty or new, and write its report.
 
     Everything that can be checked is checked before anything slow begins. Raises `RunError` when
-    it was interrupted or its budget is spent; the folder can be gone on with by `resume_run`.
+    its budget is spent, and `KeyboardInterrupt` with the way out when it was interrupted; the
+    folder can be gone on with by `resume_run`.
     """
     check_runs(scenario)
+    _check_figures(options)
     RunFolder.check_free(out)
-    with Screen(console, len(scenario.seeds), budget=budget) as screen:
+    with ExitStack() as stack:
+        reporting = stack.enter_context(_reporting(scenario, out, options))
+        screen = stack.enter_context(_screen(console, scenario, options, reporting))
         screen.expectation = expectation = Expectation.of(scenario)
         screen.say_if_any(expectation.at_start())
         material = _survey(scenario, screen)
@@ -67,26 +100,31 @@ def run_scenario(
         with folder.locked():
             replace_file(folder.scenario, scenario_to_toml(scenario).encode())
             facts = RunFacts.begin(folder.scenario_digest(), material)
-            return _carry_out(_Run(scenario, folder, facts, make_engine, expectation), screen)
+            run = _Run(scenario, folder, facts, make_engine, expectation, options.figures)
+            return _carry_out(run, screen)
 
 
 def resume_run(
     root: Path,
     console: Console,
     make_engine: MakeEngine = make_engine,
-    budget: Budget | None = None,
+    options: RunOptions = _PLAIN,
 ) -> RunResults:
     """Go on with a run: finished stages and seeds are kept, and the report is written.
 
     The stored scenario rules. Raises `RunError` where it, the data set or the frozen network is no
-    longer what the run was begun with; another version of the program is only told.
+    longer what the run was begun with; another version of the program is only told. Stops as
+    `run_scenario` does.
     """
     folder = RunFolder.open(root)
-    with folder.locked(), Screen(console, 1, budget=budget) as screen:
+    _check_figures(options)
+    with ExitStack() as stack:
+        stack.enter_context(folder.locked())
         facts = RunFacts.read(folder.facts)
-        scenario = _stored_scenario(folder, facts)
+        scenario = stored_scenario(folder, facts)
         check_runs(scenario)
-        screen.seeds = len(scenario.seeds)
+        reporting = stack.enter_context(_reporting(scenario, folder.root, options))
+        screen = stack.enter_context(_screen(console, scenario, options, reporting))
         screen.expectation = expectation = Expectation.of(scenario)
         finished = {seed: len(folder.seed(seed).records()) for seed in scenario.seeds}
         screen.say_if_any(expectation.at_start(finished))
@@ -96,11 +134,35 @@ def resume_run(
                 f"this run was begun with fleetledger {facts.sessions[-1].release} and goes on "
                 f"with {release()}; its stages may differ in more than the seed"
             )
-        run = _Run(scenario, folder, facts.gone_on(), make_engine, expectation)
+        run = _Run(scenario, folder, facts.gone_on(), make_engine, expectation, options.figures)
         return _carry_out(run, screen)
 
 
-def _stored_scenario(folder: RunFolder, facts: RunFacts) -> Scenario:
+@contextmanager
+def _reporting(scenario: Scenario, out: Path, options: RunOptions) -> Iterator[Reporting | None]:
+    """Yield the callbacks of a run, closed in the end; None without any."""
+    if not options.callbacks:
+        yield None
+        return
+    with closing(Reporting(options.callbacks, out, scenario)) as reporting:
+        yield reporting
+
+
+def _screen(
+    console: Console, scenario: Scenario, options: RunOptions, reporting: Reporting | None
+) -> Screen:
+    seeds = len(scenario.seeds)
+    return Screen(console, seeds, budget=options.budget, reporting=reporting)
+
+
+def _check_figures(options: RunOptions) -> None:
+    for kind in options.figures:
+        if kind not in KINDS:
+            raise RunError(f"figures: {kind!r}; give some of {', '.join(KINDS)}")
+
+
+def stored_scenario(folder: RunFolder, facts: RunFacts) -> Scenario:
+    """Return the scenario of a run that was begun; raise `RunError` where its file was changed."""
     if folder.scenario_digest() != facts.scenario:
         raise RunError(
             f"{folder.scenario}: was changed after the run had begun; put it back, or begin a new "
@@ -137,6 +199,7 @@ def _compare(folder: RunFolder, begun: dict[int, Material], present: dict[int, M
 def _carry_out(run: _Run, screen: Screen) -> RunResults:
     """Bring all seeds to their end and write the report."""
     from fleetledger.simulator.report.files import write_report  # noqa: PLC0415 - matplotlib is heavy
+    from fleetledger.simulator.report.run import Run  # noqa: PLC0415 - as above
 
     with _recorded(run) as facts:
         seeds = {
@@ -145,7 +208,9 @@ def _carry_out(run: _Run, screen: Screen) -> RunResults:
         }
         screen.phase("writing the report")
         results = summarise(run.scenario, facts.place, seeds)
-        write_report(run.folder.root, results)
+        write_report(run.folder.root, results, run.figures)
+    if screen.reporting is not None:
+        screen.reporting.done(Run(run.folder.root, results))
     return results
 
 
@@ -173,7 +238,7 @@ def _recorded(run: _Run) -> Iterator[RunFacts]:
         yield run.facts
     except KeyboardInterrupt as error:
         end("stopped")
-        raise RunError(
+        raise KeyboardInterrupt(
             "run: stopped by hand; to go on with it: fleetledger simulate --resume "
             f"{run.folder.root}"
         ) from error

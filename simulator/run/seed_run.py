@@ -14,6 +14,9 @@ from fleetledger.simulator.engines.interface import Engine, Prepared, RollsOut
 from fleetledger.simulator.errors import EngineError, RunError
 from fleetledger.simulator.features.providers import torch_has_cuda
 from fleetledger.simulator.metrics.any_answers import AnyAnswers
+from fleetledger.simulator.metrics.plan_counts import PlanCounts
+from fleetledger.simulator.metrics.seed_metrics import StageMetrics
+from fleetledger.simulator.metrics.stage_measurement import ScoredSeed, measure_stage
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.report.tables.rollouts import verdict_sentence
@@ -42,6 +45,8 @@ def run_seed(
     _check_records(folder, records, prepared.plan)
     evaluation = _evaluation(prepared)
     kept = evaluation.kept(folder, len(records))
+    if screen.reporting is not None:
+        screen.reporting.seed(prepared.plan.seed, records, len(stages))
     rolls_out = prepared.scenario.rollout is not None and folder.rollout() is None
     if len(records) < len(stages) or rolls_out:
         faster = accelerator_of(prepared.scenario.engine)
@@ -57,10 +62,18 @@ def run_seed(
                 records.append(record)
                 seed = prepared.plan.seed
                 screen.stage_done(seed, record, _told(seed, record, kept.answers))
+                if screen.reporting is not None:
+                    screen.reporting.stage(record, _measured(prepared, record, kept.answers))
             if rolls_out:
                 screen.stage(len(stages), len(stages))
                 _roll_out(engine, folder, screen)
     return tuple(records), kept.answers
+
+
+def _measured(prepared: Prepared, record: StageRecord, answers: AnyAnswers) -> StageMetrics:
+    """Return the metrics of the stage that was finished last."""
+    counts = PlanCounts.of(prepared.plan, prepared.split.train.labels)
+    return measure_stage(record, ScoredSeed(answers, counts, answers.learned(counts.class_names)))
 
 
 def _roll_out(engine: Engine, folder: SeedFolder, screen: Screen) -> None:

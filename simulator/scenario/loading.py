@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from fleetledger.coordinator.topics.rollouts.plan import plan_content
 from fleetledger.runtime.setting_faults import describe_faults
 from fleetledger.runtime.user_text import decode_text
+from fleetledger.simulator.datasets.loading import DataSettings
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.method_check import check_method
 from fleetledger.simulator.scenario.model import Scenario
@@ -52,9 +53,42 @@ def load_scenario(path_or_name: str, overrides: Sequence[str] = ()) -> Scenario:
 
     Paths come out absolute. Raises `ScenarioError` naming file, field, value and what is allowed.
     """
-    source, text, folder = _find(path_or_name)
-    changes = resolve_paths(read_overrides(overrides), Path.cwd())
-    return parse_scenario(source, text, folder, changes)
+    return scenario_of(path_or_name, read_overrides(overrides))
+
+
+def scenario_of(told: str | os.PathLike[str] | Mapping[str, Any], changes: Content) -> Scenario:
+    """Return the scenario of a name, a file or a mapping, with changes over it.
+
+    A mapping is what a file would hold, and may have a `base`; a section may be an object whose
+    `as_settings()` returns it. Paths in it, as in the changes, are relative to where one stands.
+    Raises as `load_scenario` does.
+    """
+    here = Path.cwd()
+    over = resolve_paths(plain_content(changes), here)
+    if not isinstance(told, Mapping):
+        source, text, folder = _find(os.fspath(told))
+        return parse_scenario(source, text, folder, over)
+    content = changed(_over_base("scenario", resolve_paths(plain_content(told), here), here), over)
+    if "title" not in content:
+        content = {"title": _title(content), **content}
+    return checked("scenario", content)
+
+
+def plain_content(told: Mapping[str, Any]) -> Content:
+    """Return a mapping as a file of it would be read: objects as their settings, paths as text."""
+    plain: Content = {}
+    for name, value in told.items():
+        known = value.as_settings() if hasattr(value, "as_settings") else value
+        if isinstance(known, os.PathLike):
+            known = os.fspath(known)
+        plain[name] = plain_content(known) if isinstance(known, Mapping) else known
+    return plain
+
+
+def _title(content: Content) -> str:
+    method, data = (content.get(section) or {} for section in ("method", "data"))
+    names = (method.get("name", MethodSettings().name), data.get("set", DataSettings().set))
+    return " on ".join(map(str, names))
 
 
 def parse_scenario(
@@ -97,7 +131,11 @@ def load_content(path_or_name: str, folder: Path, above: tuple[str, ...] = ()) -
 
 def read_content(source: str, text: str, folder: Path, above: tuple[str, ...] = ()) -> Content:
     """Return what a file says over what its base says, with paths made absolute."""
-    content = resolve_paths(read_toml(source, text), folder)
+    return _over_base(source, resolve_paths(read_toml(source, text), folder), folder, above)
+
+
+def _over_base(source: str, content: Content, folder: Path, above: tuple[str, ...] = ()) -> Content:
+    """Return content over that of the base that it names, if it does."""
     base = content.pop("base", None)
     if base is None:
         return content

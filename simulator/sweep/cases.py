@@ -63,15 +63,15 @@ class Case:
     folder: Path
     scenario: Scenario
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[SweptRun]:
         """Yield the run of each seed."""
         for seed in self.scenario.seeds:
             alone = self.scenario.model_copy(update={"seeds": (seed,)})
-            yield Run(f"{self.name}, seed {seed}", self.folder / f"seed-{seed}", seed, alone)
+            yield SweptRun(f"{self.name}, seed {seed}", self.folder / f"seed-{seed}", seed, alone)
 
 
 @dataclass(frozen=True)
-class Run:
+class SweptRun:
     """One seed of a case."""
 
     name: str

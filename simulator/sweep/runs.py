@@ -22,10 +22,10 @@ from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.results import FILE_NAME, RunResults, summarise
 from fleetledger.simulator.ray_connection import RayCluster
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.sweep.cases import Case, Run
+from fleetledger.simulator.sweep.cases import Case, SweptRun
 
 Say = Callable[[str], None]
-Submit = Callable[[Run], "Future[str]"]
+Submit = Callable[[SweptRun], "Future[str]"]
 _LOG = "log.txt"
 
 
@@ -66,7 +66,7 @@ def carry_out(cases: Sequence[Case], beside: Beside, say: Say) -> None:
         _summarised(case).write(case.folder)
 
 
-def _ended(runs: Sequence[Run], submit: Submit) -> Iterator[tuple[Run, str]]:
+def _ended(runs: Sequence[SweptRun], submit: Submit) -> Iterator[tuple[SweptRun, str]]:
     """Yield each run as it ends, with what was wrong."""
     asked = {submit(run): run for run in runs}
     for future in as_completed(asked):
@@ -97,7 +97,7 @@ def run_one(content: str, folder: Path) -> str:
                 results = resume_run(folder, console)
             else:
                 results = run_scenario(Scenario.model_validate_json(content), folder, console)
-        except FleetledgerError as error:
+        except (FleetledgerError, KeyboardInterrupt) as error:
             console.print(str(error), markup=False)
             raise RunError(str(error)) from error
     return results.model_dump_json(indent=1) + "\n"

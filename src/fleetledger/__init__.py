@@ -7,6 +7,10 @@
 | `active_model` | the model that runs on this device |
 | `Agent` | the agent of a device, inside a program of one's own |
 | `network`, `dataset`, `partition`, `order`, `method` | decorators: a program adds its own |
+| `metric`, `reporter` | decorators likewise, of numbers and of callbacks by name |
+| `simulate` | a fleet on this machine, from a scenario to a `Run` |
+| `Run`, `compare` | a finished run, and runs side by side: matrices, tables, frames, figures |
+| `callbacks` | who is told of rounds and stages: TensorBoard, MLflow, W&B and one's own |
 
 The rooms lie at the top of the repository and are imported as `fleetledger.<room>`: the links
 beside this file lead to them. To import this costs nothing; a room is imported when it is used.
@@ -22,13 +26,35 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from fleetledger.device_agent.apps.embedded.agent import Agent
     from fleetledger.device_agent.models.inference.running_model import RunningModel
+    from fleetledger.simulator import callbacks
+    from fleetledger.simulator.report.comparison import compare
+    from fleetledger.simulator.report.run import Run
+    from fleetledger.simulator.run.simulate import simulate
 
-__all__ = ["Agent", "active_model", "dataset", "method", "network", "order", "partition"]
+__all__ = [
+    "Agent",
+    "Run",
+    "active_model",
+    "callbacks",
+    "compare",
+    "dataset",
+    "method",
+    "metric",
+    "network",
+    "order",
+    "partition",
+    "reporter",
+    "simulate",
+]
 
 _LAZY: dict[str, str] = {
     "Agent": "fleetledger.device_agent.apps.embedded.agent:Agent",
+    "Run": "fleetledger.simulator.report.run:Run",
+    "callbacks": "fleetledger.simulator.callbacks",
+    "compare": "fleetledger.simulator.report.comparison:compare",
+    "simulate": "fleetledger.simulator.run.simulate:simulate",
 }
-"""Public names that are defined in a room: `module:attribute`, imported when they are used."""
+"""Public names that are defined in a room: `module:attribute`, or a module, imported when used."""
 
 Own = TypeVar("Own", bound=Callable[..., Any])
 
@@ -87,6 +113,27 @@ def method(name: str) -> Callable[[Own], Own]:
     return _decorator("fleetledger.methods.registry", "METHODS", name)
 
 
+def metric(name: str) -> Callable[[Own], Own]:
+    """Register a number that every run measures; it stands in results, reports and comparisons.
+
+    It decorates a function `(answers, plan)` of one seed that returns a number, a mapping of
+    numbers by name, or None where it is not known. `answers` has `labels` (N,) of the test samples,
+    `predictions` (T, N) after each stage, -1 without an answer, and `stage_of_class` (C,); `plan`
+    has `devices`, `class_names` and `samples` (T, K, C), the training samples by stage, device and
+    class. Its docstring is the number's meaning in reports.
+    """
+    return _decorator("fleetledger.simulator.metrics.headline", "METRICS", name)
+
+
+def reporter(name: str) -> Callable[[Own], Own]:
+    """Register a callback by name: `simulate --report-to NAME` and `callbacks=["name"]` take it.
+
+    It decorates a function of the run's folder, which may not be there yet, that returns a
+    callback: a function of a `fl.callbacks.RunEvent`, or a `fl.callbacks.Reporter`.
+    """
+    return _decorator("fleetledger.simulator.callbacks", "REPORTERS", name)
+
+
 def _decorator(module: str, table: str, name: str) -> Callable[[Own], Own]:
     """Return what adds a value to a table; it raises `RegistryError` for a name that is ours."""
 
@@ -101,7 +148,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever has that name
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, attribute = _LAZY[name].partition(":")
-    found = globals()[name] = getattr(importlib.import_module(module), attribute)
+    found: Any = importlib.import_module(module)
+    found = globals()[name] = getattr(found, attribute) if attribute else found
     return found
 
 

@@ -31,7 +31,7 @@ from benchmarks.papers.dcid_tables.measuring import measured
 from benchmarks.papers.dcid_tables.tables import tables
 from benchmarks.run_folders import run_case
 from fleetledger.simulator.metrics.results import FILE_NAME
-from fleetledger.simulator.report.comparison import compare_runs
+from fleetledger.simulator.report.comparison import compare
 
 RESULTS = RESULTS_FOLDER / "dcid_tables.json"
 PICTURE = RESULTS.with_name("dcid_skew.png")
@@ -79,7 +79,7 @@ def _compare(runs: Path) -> None:
     there = [folder for folder in folders if (folder / FILE_NAME).exists()]
     if len(there) > 1:
         with tempfile.TemporaryDirectory() as scratch:
-            compare_runs(there, Path(scratch))
+            compare(*there).write(Path(scratch))
             shutil.copy(Path(scratch, "compare.png"), PICTURE)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.papers.fbl_tables.cases import METHODS
 from fleetledger.simulator.metrics.results import RunResults
-from fleetledger.simulator.report.comparison import compare_runs
+from fleetledger.simulator.report.comparison import compare
 from fleetledger.simulator.report.pictures.segmentation import SegmentedScene, draw_segmentation
 from fleetledger.simulator.report.pictures.style import as_png
 from fleetledger.simulator.shown_scenes import SCENES_FILE, ShownScenes
@@ -26,7 +26,7 @@ def draw_curves(folders: Sequence[Path], path: Path) -> None:
     if len(drawn) < 2:
         return
     with tempfile.TemporaryDirectory() as scratch:
-        compare_runs(drawn, Path(scratch))
+        compare(*drawn).write(Path(scratch))
         shutil.copy(Path(scratch, "compare.png"), path)
 
 

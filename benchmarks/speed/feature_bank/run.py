@@ -45,6 +45,7 @@ from fleetledger.simulator.datasets import LabelledImages, Split
 from fleetledger.simulator.features.bank import open_bank
 from fleetledger.simulator.features.extraction import AGENT_BATCH, cores
 from fleetledger.simulator.features.interface import FrozenModel
+from fleetledger.simulator.records import RoundRecord
 
 RESULTS = RESULTS_FOLDER / "feature_bank.json"
 SIDE, SIZE, COLUMNS = 32, 112, 5000
@@ -75,6 +76,9 @@ class Silent:
         """Say nothing of remarks."""
 
     def agents(self, done: int, total: int) -> None:
+        """Say nothing."""
+
+    def round_ended(self, record: RoundRecord) -> None:
         """Say nothing."""
 
 

@@ -33,6 +33,7 @@ from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.features.bank import open_bank
 from fleetledger.simulator.plan.plan_maker import make_plan
+from fleetledger.simulator.records import RoundRecord
 from fleetledger.simulator.run.engines import make_engine
 from fleetledger.simulator.scenario.model import Scenario
 
@@ -56,6 +57,9 @@ class Quiet:
 
     def agents(self, done: int, total: int) -> None:
         """Say nothing of agents."""
+
+    def round_ended(self, record: RoundRecord) -> None:
+        """Say nothing of what a round measured."""
 
     def round(self, number: int, total: int) -> None:
         """Say nothing of rounds."""

@@ -68,6 +68,7 @@ class JointEngine:
             data = data or self._data(stage)
             point, spent = self._round(stage, point, rounds, data)
             evaluation += spent
+            self._watch.round_ended(point.records[-1])
             self._watch.round(point.round, rounds)
         return self._record(stage, point, time.perf_counter() - began - evaluation, evaluation)
 

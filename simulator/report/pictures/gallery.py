@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.score import name_in_files
 from fleetledger.simulator.report.pages.renderer import Shown
@@ -24,7 +26,7 @@ from fleetledger.simulator.report.pictures.entropy import draw_entropy, has_nove
 from fleetledger.simulator.report.pictures.exposure import draw_exposure, has_rollout
 from fleetledger.simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
 from fleetledger.simulator.report.pictures.rounds import draw_rounds, has_rounds
-from fleetledger.simulator.report.pictures.style import as_png
+from fleetledger.simulator.report.pictures.style import as_png, render
 from fleetledger.simulator.report.tables.fleet import has_own_accuracy
 
 if TYPE_CHECKING:
@@ -44,6 +46,11 @@ class Picture:
     """The caption where mIoU stands for accuracy, if that takes other words."""
     further: Callable[[RunResults], str] = lambda _results: ""
     """What the caption says of what is drawn in some runs only."""
+
+    @property
+    def name(self) -> str:
+        """The file's name without its ending."""
+        return self.file.removesuffix(".png")
 
     def shown(self, results: RunResults) -> Shown:
         """Return the picture of a run, in the words of its score."""
@@ -212,3 +219,26 @@ GALLERY = (
 def pictures_of(results: RunResults) -> tuple[Picture, ...]:
     """Return the pictures that have something to show."""
     return tuple(picture for picture in GALLERY if picture.is_there(results))
+
+
+def figure_of(results: RunResults, name: str) -> Figure:
+    """Return a picture by name; raise `RunError` where the run has none of it."""
+    there = {picture.name: picture for picture in pictures_of(results)}
+    if name not in there:
+        raise RunError(f"figure: {name!r}; this run has {', '.join(there)}")
+    return there[name].draw(results)
+
+
+def write_figures(results: RunResults, folder: Path, kinds: Iterable[str]) -> list[Path]:
+    """Write every picture in each format into a folder; return their paths.
+
+    Raises `RunError` for a format that is none of `style.KINDS`.
+    """
+    written = []
+    for kind in kinds:
+        for picture in pictures_of(results):
+            file = f"{name_in_files(results.score, picture.name)}.{kind}"
+            data = render(picture.draw(results), kind)
+            written.append(folder / file)
+            written[-1].write_bytes(data)
+    return written

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetledger.simulator.errors import RunError
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -22,6 +24,8 @@ PURPLE, ORANGE, SKY = "#aa4499", "#e69f00", "#56b4e9"
 PALETTE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, "#332288", "#882255")
 INK, MUTED, GRID = "#1f2933", "#66727f", "#e4e8ec"
 _DOTS_PER_INCH = 220
+KINDS = ("png", "svg", "pdf")
+"""Formats of pictures."""
 _LEGEND_CHARACTERS = 74
 """That fit beside each other below a figure."""
 
@@ -42,6 +46,24 @@ def as_png(figure: Figure) -> bytes:
     """Return the figure as PNG; the same figure gives the same bytes."""
     buffer = BytesIO()
     figure.savefig(buffer, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def render(figure: Figure, kind: str) -> bytes:
+    """Return the figure as `svg`, `pdf` or `png`; the same figure gives the same bytes.
+
+    Raises `RunError` for another kind.
+    """
+    if kind not in KINDS:
+        raise RunError(f"figures: {kind!r}; give some of {', '.join(KINDS)}")
+    if kind == "png":
+        return as_png(figure)
+    from matplotlib import rc_context  # noqa: PLC0415 - as above
+
+    buffer = BytesIO()
+    when = {"svg": "Date", "pdf": "CreationDate"}[kind]
+    with rc_context({"svg.hashsalt": "fleetledger"}):
+        figure.savefig(buffer, format=kind, metadata={when: None})
     return buffer.getvalue()
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleetledger.simulator.metrics.headline import metrics_of
+from fleetledger.simulator.metrics.headline import metric_of, metrics_of
 from fleetledger.simulator.metrics.metric import Metric
 from fleetledger.simulator.metrics.over_seeds import PairedDifference
 from fleetledger.simulator.metrics.score import name_in_files, say
@@ -50,9 +50,9 @@ _CSV_HEAD = (
 _CLEAR = "*"
 
 
-def means_table(contenders: Sequence[Contender]) -> Table:
-    """Return every headline number of every run, mean ± deviation over its seeds."""
-    metrics = _known(contenders)
+def means_table(contenders: Sequence[Contender], names: Iterable[str] | None = None) -> Table:
+    """Return metrics of every run, all if None, mean ± deviation over its seeds."""
+    metrics = _known(contenders) if names is None else [metric_of(name) for name in names]
     rows = tuple(
         (item.name, *(show_summary(item.results.summary.get(m.name), m.unit) for m in metrics))
         for item in contenders
@@ -148,14 +148,18 @@ def _caption(
 
 def write_comparison_csv(path: Path, contenders: Sequence[Contender]) -> None:
     """Write a line per run and number; differences are against the first run, shares 0 to 1."""
-    score = score_of(contenders)
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(_CSV_HEAD)
-        for item in contenders:
-            for metric in metrics_of(item.results.summary):
-                row = _csv_row(contenders[0], item, metric)
-                writer.writerow((item.name, name_in_files(score, metric.name), *row))
+        csv.writer(file, lineterminator="\n").writerows(csv_rows(contenders))
+
+
+def csv_rows(contenders: Sequence[Contender]) -> Iterator[tuple[object, ...]]:
+    """Yield the head of `compare.csv` and its rows."""
+    score = score_of(contenders)
+    yield _CSV_HEAD
+    for item in contenders:
+        for metric in metrics_of(item.results.summary):
+            row = _csv_row(contenders[0], item, metric)
+            yield (item.name, name_in_files(score, metric.name), *row)
 
 
 def _head(contenders: Sequence[Contender], metrics: Sequence[Metric]) -> tuple[str, ...]:

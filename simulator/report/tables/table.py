@@ -79,3 +79,39 @@ def _share(values: Floats) -> str:
     over = summary([100 * float(value) for value in known])
     deviation = "" if over.deviation is None else f" ± {over.deviation:.2f}"
     return f"{over.mean:.2f}{deviation}"
+
+
+def as_markdown(table: Table) -> str:
+    """Return a table in Markdown; numbers stand at the right."""
+    marks = (" --- ", *(" ---: " for _ in table.head[1:]))
+    rows = [tuple(f" {cell.replace('|', '&#124;')} " for cell in row) for row in _cells(table)]
+    return "".join(f"|{'|'.join(row)}|\n" for row in (rows[0], marks, *rows[1:]))
+
+
+def as_latex(table: Table) -> str:
+    r"""Return a table as a LaTeX `tabular` with rules of the package `booktabs`."""
+    head, *rows = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in _cells(table)]
+    columns = "l" + "r" * (len(table.head) - 1)
+    lines = (r"\toprule", head, r"\midrule", *rows, r"\bottomrule")
+    return "\n".join((rf"\begin{{tabular}}{{{columns}}}", *lines, r"\end{tabular}", ""))
+
+
+def _cells(table: Table) -> tuple[Cells, ...]:
+    return (table.head, *table.rows)
+
+
+_IN_TEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\u00a0": "~",
+        "±": r"$\pm$",
+        "–": "--",
+        **{sign: rf"\{sign}" for sign in "&%$#_{}"},
+    }
+)
+
+
+def _tex(text: str) -> str:
+    return text.translate(_IN_TEX)

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import fleetledger as fl
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.headline import METRICS, metric_of
 from fleetledger.simulator.metrics.measurement import measure_seed
 from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
+from tests.outside import added, nothing_stays
 from tests.simulator.fake_run import FakeSeed, Shape, fake_seed
 
 SHAPE = Shape(
@@ -149,27 +151,30 @@ def test_every_headline_is_told_apart_and_explained():
     assert all(metric.meaning.endswith(".") for metric in known)
 
 
-def test_a_metric_of_ones_own_is_measured_from_answers_and_plan(monkeypatch):
+def test_a_metric_of_ones_own_is_measured_from_answers_and_plan():
     def mine(answers, plan):
         """Share of test samples of the first class, and devices."""
         return {"first": float((answers.labels == 0).mean()), "devices": len(plan.devices)}
 
-    monkeypatch.setitem(METRICS, "mine", mine)
-    monkeypatch.setitem(METRICS, "stages", lambda answers, _plan: answers.stages)
-    monkeypatch.setitem(METRICS, "unknown", lambda _answers, _plan: None)
     fake = fake_seed(Shape(stages=3, devices=4), seed=1)
-    metrics = fake.metrics
+    with nothing_stays(METRICS):
+        assert fl.metric("mine")(mine) is mine
+        fl.metric("stages")(lambda answers, _plan: answers.stages)
+        fl.metric("unknown")(lambda _answers, _plan: None)
+        metrics, meaning = fake.metrics, metric_of("mine").meaning
     found = {name: metrics.headline[name] for name in list(metrics.headline)[-3:]}
     first = sum(label == 0 for label in fake.answers.labels) / len(fake.answers.labels)
     assert found == {"mine_first": first, "mine_devices": 4.0, "stages": 3.0}
-    assert metric_of("mine").meaning == "Share of test samples of the first class, and devices."
+    assert meaning == "Share of test samples of the first class, and devices."
     assert metric_of("mine_first").title == "mine first"
 
 
 @pytest.mark.parametrize("value", [float("nan"), "many", [1, 2]])
-def test_a_metric_that_returns_no_number_is_named(monkeypatch, value):
-    monkeypatch.setitem(METRICS, "mine", lambda _answers, _plan: value)
-    with pytest.raises(MetricsError, match="metric mine"):
+def test_a_metric_that_returns_no_number_is_named(value):
+    with (
+        added(METRICS, "mine", lambda _answers, _plan: value),
+        pytest.raises(MetricsError, match="metric mine"),
+    ):
         _ = fake_seed(Shape(), seed=1).metrics
 
 

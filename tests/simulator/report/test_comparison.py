@@ -12,8 +12,8 @@ from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.headline import METRICS, metric_of
 from fleetledger.simulator.metrics.over_seeds import paired_difference
 from fleetledger.simulator.metrics.results import RunResults
-from fleetledger.simulator.report.comparison import compare_runs
-from fleetledger.simulator.report.contenders import read_contenders, setting_rows, warnings
+from fleetledger.simulator.report.comparison import compare
+from fleetledger.simulator.report.contenders import setting_rows, warnings
 from fleetledger.simulator.report.pictures.comparison import draw_comparison, draw_intervals
 from tests.simulator.fake_run import Shape, fake_results
 from tests.simulator.report.test_files import Page
@@ -38,7 +38,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def written(folders: list[Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     out = tmp_path_factory.mktemp("out") / "deeper"
     console = Console(file=StringIO(), width=200)
-    console.print(compare_runs(folders, out))
+    found = compare(*folders)
+    found.write(out)
+    console.print(found.table())
     return out, console.file.getvalue()
 
 
@@ -82,7 +84,7 @@ def test_the_page_has_every_number_of_every_run_and_stands_alone(written):
 
 
 def test_intervals_are_those_of_the_means(folders: list[Path]):
-    contenders = read_contenders(folders)
+    contenders = compare(*folders).contenders
     (axes,) = draw_intervals(contenders).axes
     assert [label.get_text() for label in axes.get_yticklabels()][1] == r"[red]<i>\$better\$"
     averages, _ = axes.containers
@@ -94,7 +96,7 @@ def test_intervals_are_those_of_the_means(folders: list[Path]):
 
 
 def test_the_picture_has_a_line_per_run(folders: list[Path]):
-    contenders = read_contenders(folders)
+    contenders = compare(*folders).contenders
     left, right = draw_comparison(contenders).axes
     assert len(left.lines) == len(right.lines) == 3
     assert len(left.lines[2].get_ydata()) == 4
@@ -109,18 +111,18 @@ def test_folders_with_the_same_name_are_told_apart(folders: list[Path], tmp_path
     again = tmp_path / "plain"
     again.mkdir()
     fake_results(BASE).write(again)
-    names = [item.name for item in read_contenders([folders[0], again])]
+    names = [item.name for item in compare(folders[0], again).contenders]
     assert names[0] != names[1]
     assert all(name.endswith("/plain") for name in names)
-    assert len(read_contenders([again, again])) == 2
+    assert len(compare(again, again).contenders) == 2
 
 
 def test_runs_of_the_same_data_and_stages_are_not_flagged(folders: list[Path]):
-    assert warnings(read_contenders(folders[:2])) == []
+    assert warnings(compare(*folders[:2]).contenders) == []
 
 
 def test_only_settings_that_differ_are_listed(folders: list[Path]):
-    rows = setting_rows(read_contenders(folders))
+    rows = setting_rows(compare(*folders).contenders)
     assert ("stages.count", "3", "3", "4") in rows
     assert ("method.name", "stsa", "stsa", "[bold]<lga>") in rows
     assert "devices.count" not in [row[0] for row in rows]
@@ -129,16 +131,16 @@ def test_only_settings_that_differ_are_listed(folders: list[Path]):
 def test_other_data_are_flagged(folders: list[Path], tmp_path: Path):
     shape = replace(BASE, changes={"data": {"set": "digits", "per_class": 7}})
     fake_results(shape).write(tmp_path)
-    told = warnings(read_contenders([folders[0], tmp_path]))
+    told = warnings(compare(folders[0], tmp_path).contenders)
     assert told == [f"{tmp_path.name} differs from plain in the data."]
 
 
 def test_one_run_is_nothing_to_compare(folders: list[Path], tmp_path: Path):
     with pytest.raises(RunError, match="at least 2"):
-        compare_runs(folders[:1], tmp_path)
+        compare(*folders[:1])
 
 
 def test_a_folder_without_results_is_named(folders: list[Path], tmp_path: Path):
     with pytest.raises(RunError, match="finished run"):
-        compare_runs([folders[0], tmp_path], tmp_path / "out")
+        compare(folders[0], tmp_path)
     assert not (tmp_path / "out").exists()

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.results import RunResults
-from fleetledger.simulator.report.comparison import compare_runs
-from fleetledger.simulator.report.contenders import read_contenders, warnings
+from fleetledger.simulator.report.comparison import compare
+from fleetledger.simulator.report.contenders import warnings
 from fleetledger.simulator.report.curves import class_iou
 from fleetledger.simulator.report.files import scenes_picture, segmented_scenes, write_report
 from fleetledger.simulator.report.pictures.class_map import draw_class_iou
@@ -194,7 +194,9 @@ def test_rounds_and_the_table_in_the_terminal_say_miou(results: RunResults):
 
 def test_runs_of_pixels_are_compared_by_miou(run, tmp_path: Path):
     console = Console(file=StringIO(), width=200)
-    console.print(compare_runs([run[0], run[0]], tmp_path / "out"))
+    found = compare(run[0], run[0])
+    found.write(tmp_path / "out")
+    console.print(found.table())
     assert "mIoU in %" in console.file.getvalue()
     page = without_pictures((tmp_path / "out" / "compare.html").read_text(encoding="utf-8"))
     assert "ccuracy" not in page
@@ -205,8 +207,10 @@ def test_runs_of_different_scores_are_told_apart(run, tmp_path: Path):
     other = tmp_path / "other"
     other.mkdir()
     fake_results(replace(SHAPE, pixels=False)).write(other)
-    told = warnings(read_contenders([run[0], other]))
+    told = warnings(compare(run[0], other).contenders)
     assert any("what it is scored by (mIoU against accuracy)" in text for text in told)
     console = Console(file=StringIO(), width=200)
-    console.print(compare_runs([run[0], other], tmp_path / "out"))
+    found = compare(run[0], other)
+    found.write(tmp_path / "out")
+    console.print(found.table())
     assert "Score in %" in console.file.getvalue()

@@ -18,7 +18,7 @@ from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.features.extraction import BatchExtractor
 from fleetledger.simulator.run.folder import RunFolder
 from fleetledger.simulator.run.progress import Budget
-from fleetledger.simulator.run.runs import resume_run, run_scenario
+from fleetledger.simulator.run.runs import RunOptions, resume_run, run_scenario
 from tests.simulator.rounds.small import (
     Watching,
     final_weights,
@@ -143,12 +143,12 @@ def test_a_run_with_a_small_budget_gets_to_the_end_round_by_round(
     run_scenario(scenario, tmp_path / "whole", quiet())
     out = tmp_path / "pieces"
     with pytest.raises(RunError, match=r"budget: 0 s are spent"):
-        run_scenario(scenario, out, quiet(), budget=Budget(0))
+        run_scenario(scenario, out, quiet(), options=RunOptions(Budget(0)))
     pieces = 1
     while not (out / "results.json").exists():
         assert pieces < 6
         try:
-            resume_run(out, quiet(), budget=Budget(0))
+            resume_run(out, quiet(), options=RunOptions(Budget(0)))
         except RunError:
             pieces += 1
     assert pieces >= 3

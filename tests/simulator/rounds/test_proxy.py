@@ -13,7 +13,7 @@ from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAv
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.run.folder import RunFolder
 from fleetledger.simulator.run.progress import Budget
-from fleetledger.simulator.run.runs import resume_run, run_scenario
+from fleetledger.simulator.run.runs import RunOptions, resume_run, run_scenario
 from tests.simulator.rounds.small import learn, prepared, with_proxy
 from tests.simulator.rounds.whole_runs import quiet
 
@@ -77,7 +77,7 @@ def test_a_run_that_stops_and_goes_on_comes_to_the_same_weights(tmp_path: Path) 
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     run_scenario(with_proxy(), whole, quiet())
     with pytest.raises(RunError, match="budget: 0 s are spent"):
-        run_scenario(with_proxy(), pieces, quiet(), budget=Budget(0))
+        run_scenario(with_proxy(), pieces, quiet(), options=RunOptions(Budget(0)))
     resume_run(pieces, quiet())
     one, other = (RunFolder(folder).seed(1).records() for folder in (whole, pieces))
     assert [(record.aggregate, record.head) for record in one] == [

@@ -10,7 +10,7 @@ from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.run.facts import RunFacts
 from fleetledger.simulator.run.folder import RunFolder
 from fleetledger.simulator.run.progress import Budget
-from fleetledger.simulator.run.runs import resume_run, run_scenario
+from fleetledger.simulator.run.runs import RunOptions, resume_run, run_scenario
 from tests.simulator.rounds.small import small
 from tests.simulator.rounds.whole_runs import quiet
 
@@ -25,13 +25,13 @@ def test_a_run_with_a_small_budget_gets_to_the_end_round_by_round(
     whole = run_scenario(scenario, tmp_path / "whole", quiet())
     out = tmp_path / "pieces"
     with pytest.raises(RunError, match=r"budget: 0 s are spent; .* --resume"):
-        run_scenario(scenario, out, quiet(), budget=Budget(0))
+        run_scenario(scenario, out, quiet(), options=RunOptions(Budget(0)))
     assert RunFacts.read(out / "run.json").state == "stopped"
     pieces, ended = 1, None
     while ended is None:
         assert pieces < 6
         try:
-            ended = resume_run(out, quiet(), budget=Budget(0))
+            ended = resume_run(out, quiet(), options=RunOptions(Budget(0)))
         except RunError:
             pieces += 1
     assert pieces >= 3

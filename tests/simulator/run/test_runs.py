@@ -118,7 +118,7 @@ def test_the_answers_are_those_of_the_exported_model_run_image_by_image(tmp_path
 def test_an_interrupted_run_says_how_to_go_on_and_does(tmp_path: Path, stumbling):
     out, whole = tmp_path / "run", tmp_path / "whole"
     stumbling.problem = KeyboardInterrupt()
-    with pytest.raises(RunError, match=f"simulate --resume {out}"):
+    with pytest.raises(KeyboardInterrupt, match=f"simulate --resume {out}"):
         run_scenario(SCENARIO, out, quiet(), stumbling)
     assert RunFacts.read(out / "run.json").state == "stopped"
     assert stumbling.made[0].closed

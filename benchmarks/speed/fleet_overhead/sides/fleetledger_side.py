@@ -62,6 +62,9 @@ class Clock:
     def agents(self, done: int, total: int) -> None:
         """Say how many agents have answered."""
 
+    def round_ended(self, record: RoundRecord) -> None:
+        """Say nothing of what a round measured."""
+
     def round(self, done: int, total: int) -> None:
         """Note the end of a round."""
         del done, total

@@ -13,6 +13,7 @@ from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.features.bank import open_bank
 from fleetledger.simulator.plan.plan_maker import make_plan
+from fleetledger.simulator.records import RoundRecord
 from fleetledger.simulator.scenario.model import Scenario
 
 
@@ -33,6 +34,9 @@ class Quiet:
 
     def agents(self, done: int, total: int) -> None:
         self.seen.append(f"{done} of {total}")
+
+    def round_ended(self, record: RoundRecord) -> None:
+        self.seen.append(f"round {record.number} ended")
 
 
 def small_scenario(form: str = "exact", **sections: Any) -> Scenario:
