@@ -45,7 +45,7 @@ CEILINGS: dict[str, Room] = {
     "methods": Room(15700, 11.9, 15.2, 34, 130),
     "runtime": Room(3350, 8.0, 9.7, 14, 43),
     "schemas": Room(5800, 8.1, 11.4, 4, 61),
-    "simulator": Room(30550, 11.8, 14.2, 48, 472),
+    "simulator": Room(30550, 11.7, 14.1, 48, 472),
     "transport": Room(6900, 8.6, 10.1, 7, 89),
 }
 
