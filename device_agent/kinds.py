@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from fleetledger.learning.errors import ImageError, SampleError, TextError
+from fleetledger.learning.errors import ArrayError, ImageError, SampleError, TextError
 from fleetledger.schemas.models import AnyPreprocessing
 
 MAX_FILE_BYTES = 64 << 20
@@ -29,6 +29,10 @@ class SampleKind:
     """Endings of such files that are not read: a folder that has some says so."""
     suffix: str = ".png"
     """Ending of the files that the simulator writes."""
+    convert: str = "JPEG or PNG"
+    """What files of the endings `unread` are to be made into."""
+    many: bool = False
+    """Whether a file may hold many samples (`device_agent.samples.array_files`)."""
     masked: bool = False
     """Whether masks give every pixel a class, in one folder; else each class has a folder."""
     most_bytes: int = MAX_FILE_BYTES
@@ -59,10 +63,21 @@ TEXT = SampleKind(
     smaller="cut it into several",
     error=TextError,
 )
+ARRAY = SampleKind(
+    "array",
+    "array",
+    {".npy", ".npz", ".parquet"},
+    {".arrow", ".csv", ".feather", ".h5", ".hdf5", ".mat", ".pickle", ".pkl", ".pt", ".wav"},
+    suffix=".npy",
+    convert=".npy (numpy.save) or Parquet",
+    many=True,
+    smaller="cut it into several",
+    error=ArrayError,
+)
 SCENES = replace(PICTURES, name="scenes", noun="scene", masked=True)
 NOTHING = SampleKind("none", "sample")
 """That of a device which only runs models: no file is a sample."""
-KINDS = {kind.name: kind for kind in (PICTURES, TEXT, SCENES, NOTHING)}
+KINDS = {kind.name: kind for kind in (PICTURES, TEXT, ARRAY, SCENES, NOTHING)}
 
 
 def kind_of(preprocessing: AnyPreprocessing) -> SampleKind:

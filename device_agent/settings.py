@@ -10,6 +10,7 @@ from typing_extensions import Self
 
 from fleetledger.device_agent.kinds import KINDS, SampleKind
 from fleetledger.runtime.strict import NameIn, Strict
+from fleetledger.schemas.arrays import Shape
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.rollouts import MAX_IMAGES
 from fleetledger.schemas.tags import Tags
@@ -35,10 +36,14 @@ class AgentDataSettings(Strict):
     evaluation_folder: Path | None = Field(default=None, examples=["evaluation"])
     """The same for images that are never learned from: the model's accuracy is measured on them."""
     samples: Samples = "pictures"
-    """What counts as samples: "pictures", "text" for .txt files (docs/text.md#on-a-device), or
+    """What counts as samples: "pictures", "text" for .txt files (docs/text.md#on-a-device),
+    "array" for .npy, .npz and Parquet (docs/arrays.md#on-a-device), or
     "scenes" for pictures with a mask that gives every pixel a class
     (docs/segmentation.md#scenes-on-a-device). "none" is a device that runs models and has nothing
     to learn from (docs/push-models.md#the-devices)."""
+    shape: Shape | None = Field(default=None, examples=[[6, 128]])
+    """Shape of one sample where `samples` is "array": a file with an axis before it holds so many
+    samples. Left out, each file is one sample, and each row of Parquet."""
     scan_seconds: float = Field(default=5.0, ge=0.2, le=3600)
     """Seconds between scans of the folders. A folder that takes long to scan is left alone for 20
     times as long, at most 300 s."""
@@ -54,6 +59,11 @@ class AgentDataSettings(Strict):
             raise ValueError(
                 "folder: is missing; name the folder of this device's samples, or say "
                 'samples = "none" where it only runs models'
+            )
+        if self.shape is not None and not self.kind.many:
+            raise ValueError(
+                f"shape: {list(self.shape)} with samples = {self.samples!r}; leave it out, or say "
+                'samples = "array"'
             )
         return self
 

@@ -39,6 +39,7 @@ from fleetledger.export.incoming import (
     samples_at_once,
     with_usual_types,
 )
+from fleetledger.export.input_kinds import channels_last, input_kind
 from fleetledger.export.meaning import whole_of
 from fleetledger.export.noise import noise_inputs
 from fleetledger.export.one_by_one import answer_of, remarks_on_batch
@@ -97,7 +98,7 @@ def import_backbone(
     model, features = free_batch(model, preprocessing)
     if pool:
         features = _pool(model, features, preprocessing)
-    _check_features(features, before)
+    _check_features(features, before, input_kind(preprocessing).maps)
     name, width = model.graph.output[0].name, features.shape[1]
     model.graph.output[0].CopyFrom(float_value(name, BATCH, width))
     result = write(model)
@@ -150,15 +151,16 @@ def _remark_on_layer(model: ModelProto, node: NodeProto | None) -> Iterator[str]
 
 
 def _pool(model: ModelProto, features: _Features, preprocessing: AnyPreprocessing) -> _Features:
-    """Append the mean over all pixels to `model`; return what it now puts out."""
-    if features.ndim != 4 or preprocessing.mode == "text":
+    """Append the mean over a map's places to `model`; return what it now puts out."""
+    maps = input_kind(preprocessing).maps
+    if features.ndim not in maps:
         raise ModelFileError(
-            f"pool: the output has the shape {features.shape}, only a feature map of rank 4 can be "
-            "pooled; leave --pool out"
+            f"pool: the output has the shape {features.shape}, only a feature map of rank "
+            f"{', '.join(map(str, sorted(maps or {4})))} can be pooled; leave --pool out"
         )
     tail = GraphBuilder("pool/")
     name = model.graph.output[0].name
-    if preprocessing.layout == "NHWC":
+    if channels_last(preprocessing):
         name = tail.add("Transpose", name, perm=[0, 3, 1, 2])
     pooled = tail.add("Flatten", tail.add("GlobalAveragePool", name), axis=1)
     model.graph.node.extend(tail.nodes)
@@ -166,12 +168,12 @@ def _pool(model: ModelProto, features: _Features, preprocessing: AnyPreprocessin
     return outputs_of(model, preprocessing)
 
 
-def _check_features(features: _Features, before: str) -> None:
+def _check_features(features: _Features, before: str, maps: frozenset[int]) -> None:
     """Raise `ModelFileError` unless there is a vector; `before` is what the last layer reads."""
-    if features.ndim == 4:
+    if features.ndim == 4 or features.ndim in maps:
         raise ModelFileError(
-            f"output: a feature map of shape {features.shape[1:]} per image; give --pool to "
-            "average it over its pixels"
+            f"output: a feature map of shape {features.shape[1:]} per sample; give --pool to "
+            "average it over its places"
         )
     if features.ndim != 2 or not 1 <= features.shape[1] <= MAX_FEATURES:
         raise ModelFileError(
@@ -181,7 +183,7 @@ def _check_features(features: _Features, before: str) -> None:
         )
     if not np.isfinite(features).all():
         raise ModelFileError(
-            "output: NaN or infinite features for an ordinary picture; check mean, deviation and "
+            "output: NaN or infinite features for an ordinary sample; check mean, deviation and "
             "divide_by in the preprocessing"
         )
     whole = whole_of(features)
@@ -210,8 +212,9 @@ def _compare_with_original(
     except ModelFileError:
         return  # too new: there is nothing to compare with
     original = answer_of(made, samples_at_once(came, preprocessing) or 1)[np.newaxis]
-    if pool and preprocessing.mode != "text":
-        original = original.mean(axis=(2, 3) if preprocessing.layout == "NCHW" else (1, 2))
+    if pool:
+        places = tuple(range(1, original.ndim))
+        original = original.mean(axis=places[:-1] if channels_last(preprocessing) else places[1:])
     if not close(original, features[:1]):
         raise ModelFileError(
             "model: the imported network gives other features than the file; export it with an "

@@ -30,13 +30,16 @@ from fleetledger.export.graph import (
     opset_of,
     write,
 )
+from fleetledger.export.input_kinds import input_kind
 from fleetledger.export.noise import flat_inputs, noise_inputs
 from fleetledger.export.one_by_one import run_one_by_one
 from fleetledger.export.own_output import in_a_column, in_float32
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.export.token_masks import is_mask, made_of_ids
 from fleetledger.runtime.count_words import count_of
-from fleetledger.schemas.models import FEATURES, AnyPreprocessing, levels_alone
+from fleetledger.schemas.arrays import ArrayPreprocessing
+from fleetledger.schemas.models import FEATURES, AnyPreprocessing, Preprocessing, levels_alone
+from fleetledger.schemas.text import TextPreprocessing
 
 Values = npt.NDArray[np.float32]
 _PROBES = 3
@@ -99,12 +102,11 @@ def in_usual_shape(model: ModelProto, preprocessing: AnyPreprocessing) -> ModelP
         return model
     given = model.graph.input[0].type.tensor_type
     axes = [axis.dim_value for axis in given.shape.dim]
-    row = [math.prod(preprocessing.shape)]
-    if preprocessing.mode != "text" and axes[1:] == row:
+    if input_kind(preprocessing).takes_a_row(axes, preprocessing):
         return _reading(
-            model, "in_a_row", row, axes[0] if axes[0] > 0 else BATCH, preprocessing.shape
+            model, "in_a_row", axes[1:], axes[0] if axes[0] > 0 else BATCH, preprocessing.shape
         )
-    if len(axes) == len(preprocessing.shape):
+    if input_kind(preprocessing).takes_one(axes, preprocessing):
         axes = [has if has > 0 else own for has, own in zip(axes, preprocessing.shape, strict=True)]
         return _reading(model, "alone", axes, 1, axes)
     return model
@@ -134,7 +136,7 @@ def _reading(
 def remarks_on_rows(model: ModelProto, preprocessing: AnyPreprocessing) -> tuple[str, ...]:
     """Return a sentence on the order of colours, where a model takes their numbers in a row."""
     ranks = [len(given.type.tensor_type.shape.dim) for given in model.graph.input]
-    if preprocessing.mode == "text" or preprocessing.channels == 1 or ranks != [2]:
+    if not isinstance(preprocessing, Preprocessing) or preprocessing.channels == 1 or ranks != [2]:
         return ()
     orders = {
         "NCHW": "colour after colour; of rows that NumPy or scikit-learn made of pictures (height, "
@@ -178,20 +180,21 @@ def check_input(
         has > 0 and has != wants for has, wants in zip(shape[1:], preprocessing.shape, strict=True)
     ):
         raise ModelFileError(
-            f"input {expected!r}: the model takes {_takes(preprocessing)} of shape "
+            f"input {expected!r}: the model takes {input_kind(preprocessing).nouns} of shape "
             f"({', '.join(str(has) if has > 0 else 'free' for has in shape[1:])}), the "
             f"preprocessing makes {preprocessing.shape}; {_fitting(shape[1:], preprocessing)}"
         )
 
 
-def _takes(preprocessing: AnyPreprocessing) -> str:
-    return "texts" if preprocessing.mode == "text" else "images"
-
-
 def _fitting(has: list[int], preprocessing: AnyPreprocessing) -> str:
     """Return the settings with which a preprocessing makes what a model takes."""
-    if preprocessing.mode == "text":
+    if isinstance(preprocessing, TextPreprocessing):
         return f"set length = {has[0]}"
+    if isinstance(preprocessing, ArrayPreprocessing):
+        if len(has) != len(preprocessing.shape):
+            return "set shape to that of the samples that it was trained on"
+        axes = zip(has, preprocessing.shape, strict=True)
+        return f"set shape = {[axis if axis > 0 else own for axis, own in axes]}"
     if len(has) == 1:  # numbers in a row, perhaps of a square picture
         for channels in sorted(_MODES, key=lambda channels: channels != preprocessing.channels):
             side = math.isqrt(has[0] // channels)
@@ -226,26 +229,22 @@ _MODES = {1: "L", 3: "RGB"}
 
 
 def _check_kind(name: str, element: int, shape: list[int], preprocessing: AnyPreprocessing) -> None:
-    text, rank = preprocessing.mode == "text", len(shape)
-    kinds, axes = (_IDS, 2) if text else ((*_ELEMENTS.values(), TensorProto.DOUBLE), 4)
+    takes, rank = input_kind(preprocessing), len(shape)
+    axes = len(preprocessing.shape) + 1
     kind = TensorProto.DataType.Name(element)
-    if preprocessing.mode != "text" and element in kinds and rank == 2 and shape[1] > 0:
+    in_a_row = takes.in_a_row and element in takes.elements and rank == 2 and shape[1] > 0
+    if in_a_row and rank != axes:
         raise ModelFileError(
             f"input {name!r}: the model takes {count_of(shape[1], 'number')} in a row, the "
             f"preprocessing makes {math.prod(preprocessing.shape):,}; "
             f"{_fitting(shape[1:], preprocessing)}"
         )
-    if element not in kinds or rank != axes:
-        wanted = (
-            "INT64 token ids of rank 2"
-            if text
-            else "a FLOAT, FLOAT16, DOUBLE or UINT8 image of rank 4, or its "
-            f"{count_of(math.prod(preprocessing.shape), 'number')} in a row"
-        )
+    if element not in takes.elements or rank != axes:
         raise ModelFileError(
-            f"input {name!r}: {kind} of rank {rank} is not supported; export it with {wanted}"
+            f"input {name!r}: {kind} of rank {rank} is not supported; export it with "
+            f"{takes.wanted(preprocessing)}"
         )
-    if preprocessing.mode == "text":
+    if not isinstance(preprocessing, Preprocessing):
         return
     if preprocessing.dtype != "float32" and element != _ELEMENTS[preprocessing.dtype]:
         raise ModelFileError(
@@ -264,8 +263,6 @@ _ELEMENTS: dict[str, int] = {
     "uint8": TensorProto.UINT8,
 }
 """Types of inputs of pictures, by their names in a preprocessing."""
-_IDS = (TensorProto.INT64, TensorProto.INT32, TensorProto.FLOAT)
-"""Types of inputs of texts; Keras has floats where nothing else is said."""
 
 
 def with_usual_types(model: ModelProto, preprocessing: AnyPreprocessing) -> ModelProto:
@@ -277,7 +274,7 @@ def with_usual_types(model: ModelProto, preprocessing: AnyPreprocessing) -> Mode
     result.CopyFrom(model)
     graph = result.graph
     tensor = graph.input[0].type.tensor_type
-    usual = TensorProto.INT64 if preprocessing.mode == "text" else TensorProto.FLOAT
+    usual = input_kind(preprocessing).usual
     if tensor.elem_type != usual:
         source, cast = graph.input[0].name, f"{graph.input[0].name}/as_it_takes"
         _read_instead(result, source, cast)
@@ -298,14 +295,15 @@ def feeds_of(
     """
     tensors = {value.name: value.type.tensor_type for value in model.graph.input}
     name, count = preprocessing.input_name, samples_at_once(model, preprocessing)
-    if len(tensors[name].shape.dim) == 2:
+    axes = [axis.dim_value for axis in tensors[name].shape.dim]
+    if input_kind(preprocessing).takes_a_row(axes, preprocessing):
         inputs = inputs.reshape(len(inputs), -1)
     if count:
         inputs = np.repeat(inputs[:, np.newaxis], count, axis=1)
     kinds = {
         name: helper.tensor_dtype_to_np_dtype(tensor.elem_type) for name, tensor in tensors.items()
     }
-    pad = preprocessing.pad_id if preprocessing.mode == "text" else 0
+    pad = preprocessing.pad_id if isinstance(preprocessing, TextPreprocessing) else 0
     return [
         {
             name: each.astype(kinds[name]),
@@ -322,9 +320,8 @@ def feeds_of(
 def samples_at_once(model: ModelProto, preprocessing: AnyPreprocessing) -> int:
     """Return how many samples a file takes: 1 if any number, 0 where they have no axis."""
     given = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input}
-    axes = given[preprocessing.input_name]
-    alone = len(axes) == len(preprocessing.shape)
-    return 0 if alone else max(axes[0].dim_value, 1)
+    axes = [axis.dim_value for axis in given[preprocessing.input_name]]
+    return 0 if input_kind(preprocessing).takes_one(axes, preprocessing) else max(axes[0], 1)
 
 
 def free_batch(model: ModelProto, preprocessing: AnyPreprocessing) -> tuple[ModelProto, Values]:

@@ -23,10 +23,11 @@ from fleetledger.export.cut import Cutting
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.graph import BATCH, clean, opset_of, write
 from fleetledger.export.incoming import check_input, in_range, in_usual_shape, with_usual_types
+from fleetledger.export.input_kinds import channels_last, input_kind
 from fleetledger.export.noise import noise_inputs
 from fleetledger.export.rules import check, read_model
 from fleetledger.export.runtime import LoadedModel
-from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.models import AnyPreprocessing, Preprocessing
 
 PREFIX = "layers/"
 _AXES_ARE_INPUTS = 18
@@ -61,8 +62,9 @@ def backbone_with_features(
     """
     if not choice:
         return data
-    if choice.mirror and preprocessing.mode == "text":
-        raise ModelFileError("mirror: true, but the backbone reads texts; leave it out")
+    if choice.mirror and not isinstance(preprocessing, Preprocessing):
+        nouns = input_kind(preprocessing).nouns
+        raise ModelFileError(f"mirror: true, but the backbone reads {nouns}; leave it out")
     model = in_usual_shape(clean(in_range(read_model(data))), preprocessing)
     check_input(model, preprocessing, (PREFIX,))
     model = with_usual_types(model, preprocessing)
@@ -110,8 +112,9 @@ def _shapes(
         {preprocessing.input_name: noise_inputs(preprocessing, 1)}, values
     )
     shapes = [found[value].shape for value in values]
+    most = max(4, *input_kind(preprocessing).maps)
     for value, shape in zip(values, shapes, strict=True):
-        if not 2 <= len(shape) <= 4 or found[value].dtype != np.float32:
+        if not 2 <= len(shape) <= most or found[value].dtype != np.float32:
             raise ModelFileError(
                 f"layers: {value!r} is {found[value].dtype} of shape {shape}; name a feature map, "
                 "tokens (N, T, width) or a vector (N, width) of float32"
@@ -129,7 +132,7 @@ def _with_mirror(model: ModelProto, preprocessing: AnyPreprocessing) -> ModelPro
             "are averaged; name layers, which are pooled"
         )
     head = GraphBuilder(f"{PREFIX}both/")
-    width_axis = 3 if preprocessing.mode == "text" or preprocessing.layout == "NCHW" else 2
+    width_axis = 2 if channels_last(preprocessing) else 3
     ends = [
         head.constant(name, [value], np.int64)
         for name, value in (
@@ -175,12 +178,15 @@ class _Tail(GraphBuilder):
         self._opset = opset
 
     def pooled(self, value: str, rank: int, preprocessing: AnyPreprocessing) -> str:
-        """Return the mean (N, width) over the pixels of a map, or over tokens (N, T, width)."""
+        """Return the mean (N, width) over the pixels of a map, or over tokens (N, T, width).
+
+        A map of three axes is (N, width, time) where a network reads arrays.
+        """
         if rank == 2:
             return value
-        if rank == 3:
+        if rank == 3 and rank not in input_kind(preprocessing).maps:
             return self.mean(value, 1, keepdims=0)
-        if preprocessing.mode != "text" and preprocessing.layout == "NHWC":
+        if channels_last(preprocessing):
             value = self.add("Transpose", value, perm=[0, 3, 1, 2])
         return self.add("Flatten", self.add("GlobalAveragePool", value), axis=1)
 

@@ -23,6 +23,7 @@ from fleetledger.export.errors import ModelFileError
 from fleetledger.export.golden import build_dense_golden, build_golden
 from fleetledger.export.graph import BATCH
 from fleetledger.export.head import Head, RowsHead
+from fleetledger.export.input_kinds import channels_last
 from fleetledger.export.onnx_layers import GraphValue, OnnxLayers
 from fleetledger.export.segmentation import export_segmentation
 from fleetledger.learning.errors import LearningError
@@ -30,6 +31,7 @@ from fleetledger.learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.schemas.models import FEATURES, AnyPreprocessing, of_pictures
+from fleetledger.schemas.text import TextPreprocessing
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -97,15 +99,13 @@ def check_network(network: Network, arrays: Arrays) -> int:
 
 def _check(network: Network, arrays: Arrays, preprocessing: AnyPreprocessing) -> None:
     check_network(network, arrays)
-    if preprocessing.mode == "text":
+    if isinstance(preprocessing, TextPreprocessing):
         raise ModelFileError(
-            "preprocessing.mode: 'text', but a network that sees samples itself takes pictures; "
-            "train one on the features of a frozen encoder (docs/text.md)"
+            "preprocessing.mode: 'text', but a network that sees samples itself takes pictures or "
+            "arrays; train one on the features of a frozen encoder (docs/text.md)"
         )
-    if preprocessing.layout != "NCHW":
-        raise ModelFileError(
-            f"preprocessing.layout: {preprocessing.layout!r}; networks take 'NCHW'"
-        )
+    if channels_last(preprocessing):
+        raise ModelFileError("preprocessing.layout: 'NHWC'; networks take 'NCHW'")
 
 
 def _trunk(network: Network, arrays: Arrays, preprocessing: AnyPreprocessing) -> bytes:

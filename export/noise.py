@@ -1,8 +1,9 @@
-"""Pictures and texts made from nothing, the same everywhere: for probes and golden batches."""
+"""Samples made from nothing, the same everywhere: for probes and golden batches."""
 
 from __future__ import annotations
 
 import hashlib
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,15 @@ import numpy.typing as npt
 from PIL import Image
 
 from fleetledger.learning.numerics.preprocessing import preprocess
-from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.arrays import ArrayPreprocessing
+from fleetledger.schemas.models import AnyPreprocessing, Preprocessing
 from fleetledger.schemas.text import TextPreprocessing
 
 _PATCHES = 8
 """Coloured patches along a side: smooth after resizing, nearer to a photograph than white noise."""
 _DRAW_BYTES = 8
+_SPREAD = 2.0
+"""Deviations from the mean that numbers of an array reach."""
 _LEVELS = {"black": 0, "grey": 128, "white": 255}
 
 
@@ -38,18 +42,38 @@ def noise_text(number: int, spec: TextPreprocessing) -> bytes:
     return " ".join(str(draw % spec.vocabulary) for draw in draws.tolist()).encode()
 
 
+def noise_array(number: int, spec: ArrayPreprocessing) -> npt.NDArray[Any]:
+    """Return the array of that number: within two deviations of the mean, drawn by SHAKE-256."""
+    given = hashlib.shake_256(f"fleetledger array {number}".encode())
+    draws = np.frombuffer(given.digest(4 * prod(spec.shape)), "<u4").reshape(spec.shape)
+    over = (-1, *(1,) * (len(spec.shape) - 1))
+    mean, deviation = (np.reshape(numbers, over) for numbers in (spec.mean, spec.deviation))
+    return np.asarray(mean + deviation * _SPREAD * (draws / 2.0**31 - 1))
+
+
+def _noise(number: int, spec: AnyPreprocessing) -> bytes | Image.Image | npt.NDArray[Any]:
+    match spec:
+        case TextPreprocessing():
+            return noise_text(number, spec)
+        case ArrayPreprocessing():
+            return noise_array(number, spec)
+        case Preprocessing():
+            return noise_picture(number)
+
+
 def noise_inputs(preprocessing: AnyPreprocessing, count: int) -> npt.NDArray[Any]:
     """Return `count` preprocessed samples: (count, ...) float32, or int64 of texts."""
-    samples = [
-        noise_text(number, preprocessing) if preprocessing.mode == "text" else noise_picture(number)
-        for number in range(count)
-    ]
-    return np.stack([preprocess(sample, preprocessing) for sample in samples])
+    return np.stack(
+        [preprocess(_noise(number, preprocessing), preprocessing) for number in range(count)]
+    )
 
 
 def flat_inputs(preprocessing: AnyPreprocessing) -> dict[str, npt.NDArray[Any]]:
-    """Return preprocessed pictures of one colour by its name, as a covered lens gives; no texts."""
-    if preprocessing.mode == "text":
+    """Return preprocessed pictures of one colour by its name, as a covered lens gives.
+
+    There are none of texts and arrays.
+    """
+    if not isinstance(preprocessing, Preprocessing):
         return {}
     side = (_PATCHES, _PATCHES)
     return {

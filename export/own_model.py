@@ -43,6 +43,7 @@ from fleetledger.export.incoming import (
     samples_at_once,
     with_usual_types,
 )
+from fleetledger.export.input_kinds import input_kind
 from fleetledger.export.meaning import SAME, Meaning, meaning_of
 from fleetledger.export.network_head import NETWORK_RULES
 from fleetledger.export.noise import noise_inputs
@@ -71,6 +72,7 @@ from fleetledger.schemas.models import (
     AnyPreprocessing,
     Gives,
     Parity,
+    Preprocessing,
 )
 from fleetledger.schemas.values import ClassName
 
@@ -222,13 +224,13 @@ def _let_in(data: bytes, wanted: OwnModelRequest) -> _Network:
     model = with_usual_types(model, wanted.preprocessing)
     model, given = _freed(model, wanted)
     came = given.shape[1:]
-    if wanted.answers == "pixels" and wanted.preprocessing.mode != "text":
+    if wanted.answers == "pixels" and isinstance(wanted.preprocessing, Preprocessing):
         size, classes = wanted.preprocessing.size, len(wanted.class_names)
         given = with_classes_first(model, given, size, classes)
     axes = given.shape[1:]
     if not np.isfinite(given).all():
         raise ModelFileError(
-            "output: NaN or infinite for an ordinary picture; check mean, deviation and divide_by "
+            "output: NaN or infinite for an ordinary sample; check mean, deviation and divide_by "
             "in the preprocessing, and the weights"
         )
     _check_axes(axes, wanted)
@@ -325,8 +327,10 @@ def _check_axes(axes: tuple[int, ...], wanted: OwnModelRequest) -> None:
 
 def _check_pixels(axes: tuple[int, ...], wanted: OwnModelRequest) -> None:
     preprocessing, names = wanted.preprocessing, wanted.class_names
-    if preprocessing.mode == "text":
-        raise ModelFileError("answers: 'pixels' is for pictures; leave it out for texts")
+    if not isinstance(preprocessing, Preprocessing):
+        raise ModelFileError(
+            f"answers: 'pixels' is for pictures; leave it out for {input_kind(preprocessing).nouns}"
+        )
     if len(axes) != 3 or any(
         side % small for side, small in zip(preprocessing.size, axes[1:], strict=True)
     ):
@@ -442,7 +446,7 @@ def _halves(network: _Network, cut: CutValue, wanted: OwnModelRequest) -> tuple[
         return frozen, files.scores(half, cut, output, axes, len(wanted.class_names))
     if wanted.answers == "raw":
         return frozen, files.raw(half, cut, output, axes)
-    assert wanted.preprocessing.mode != "text"
+    assert isinstance(wanted.preprocessing, Preprocessing)
     return frozen, files.pixels(half, cut, output, axes, wanted.preprocessing.size)
 
 

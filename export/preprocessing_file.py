@@ -15,7 +15,7 @@ from fleetledger.runtime.errors import SchemaError, cut
 from fleetledger.runtime.user_text import decode_text
 from fleetledger.schemas.canonical import parse_json
 from fleetledger.schemas.message import explain
-from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.models import AnyPreprocessing, Preprocessing
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -54,7 +54,7 @@ def preprocessing_toml(preprocessing: AnyPreprocessing) -> str:
 
 def remarks_on_units(preprocessing: AnyPreprocessing) -> Iterator[str]:
     """Yield a sentence where mean or deviation are in another unit than the divided values."""
-    if preprocessing.mode == "text":
+    if not isinstance(preprocessing, Preprocessing):
         return
     top = 1 if preprocessing.divide_by == 255 else 255
     mean, deviation = preprocessing.mean, preprocessing.deviation

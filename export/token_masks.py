@@ -11,6 +11,7 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 
 from fleetledger.export.errors import ModelFileError
 from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.text import TextPreprocessing
 
 _TYPES = ("token_type", "segment")
 """Parts of the names of inputs that are 0 throughout."""
@@ -30,7 +31,7 @@ def made_of_ids(model: ModelProto, preprocessing: AnyPreprocessing) -> tuple[Mod
     inputs = {value.name: value for value in model.graph.input}
     made = [name for name in inputs if is_mask(name) or any(p in name.lower() for p in _TYPES)]
     rest = [name for name in inputs if name not in made]
-    if preprocessing.mode != "text" or not made or len(rest) != 1:
+    if not isinstance(preprocessing, TextPreprocessing) or not made or len(rest) != 1:
         return model, []
     (name,) = rest
     if name != preprocessing.input_name:
@@ -56,7 +57,7 @@ def _made(
     if not is_mask(name):
         zeros = helper.make_node("Sub", [ids.name, ids.name], [f"{name}/zeros"])
         return [zeros, helper.make_node("Cast", [f"{name}/zeros"], [name], to=element)]
-    pad = preprocessing.pad_id if preprocessing.mode == "text" else 0
+    pad = preprocessing.pad_id if isinstance(preprocessing, TextPreprocessing) else 0
     kind = helper.tensor_dtype_to_np_dtype(ids.type.tensor_type.elem_type)
     padding = numpy_helper.from_array(np.array(pad, kind), f"{name}/pad_id")
     return [

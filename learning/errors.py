@@ -4,6 +4,7 @@ LearningError          everything this package raises on purpose
 ├── SampleError        a sample cannot be read
 │   ├── ImageError     a picture cannot be read
 │   ├── TextError      a text cannot be read
+│   ├── ArrayError     an array of numbers cannot be read
 │   └── NotFiniteError a model gives NaN or infinity for a sample
 ├── RangeError         a number leaves the range in which arithmetic was proven exact
 ├── FeatureError       features have another shape or kind than the calculation needs
@@ -30,6 +31,10 @@ class ImageError(SampleError):
 
 class TextError(SampleError):
     """A text cannot be read: too large, empty, not UTF-8, or with tokens that nobody knows."""
+
+
+class ArrayError(SampleError):
+    """An array cannot be read: no plain numbers, too large, of another shape, NaN or infinity."""
 
 
 class NotFiniteError(SampleError):

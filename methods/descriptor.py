@@ -38,6 +38,9 @@ class Descriptor:
     segments: bool = False
     """Whether its networks give every pixel a class, and are trained on pictures with masks."""
 
+    of_pictures: bool = False
+    """Whether its networks are trained on pictures alone, and on nothing else."""
+
     def freezes_for(self, other: Descriptor) -> bool:
         """Whether a network that it trains can be the backbone of the other's features."""
         return self.trains and not other.trains

@@ -15,6 +15,7 @@ from typing_extensions import Self
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.arrays import ArrayPreprocessing
 from fleetledger.schemas.canonical import canonical_json, parse_json
 from fleetledger.schemas.contributions import MAX_CLASSES
 from fleetledger.schemas.file_reference import FileReference
@@ -145,25 +146,41 @@ class Preprocessing(Strict):
         return (height, width, self.channels)
 
 
+_TAGS = {"text": "<text>", "array": "<array>"}
+"""By mode; all other modes are of pictures."""
+
+
 def _kind(given: Any) -> str:  # noqa: ANN401 - whatever stands where preprocessing should
-    """Return the tag of what was given; the mode of text is told by one word, all else pictures."""
+    """Return the tag of what was given."""
     mode = given.get("mode") if isinstance(given, dict) else getattr(given, "mode", None)
-    return "<text>" if mode == "text" else "<pictures>"
+    return _TAGS.get(mode, "<pictures>") if isinstance(mode, str) else "<pictures>"
 
 
 AnyPreprocessing = Annotated[
-    Annotated[Preprocessing, Tag("<pictures>")] | Annotated[TextPreprocessing, Tag("<text>")],
+    Annotated[Preprocessing, Tag("<pictures>")]
+    | Annotated[TextPreprocessing, Tag("<text>")]
+    | Annotated[ArrayPreprocessing, Tag("<array>")],
     Discriminator(_kind),
 ]
-"""Of pictures or of text, as `mode` says."""
+"""Of pictures, text or arrays, as `mode` says."""
 
 
 def of_pictures(preprocessing: AnyPreprocessing) -> Preprocessing:
-    """Return the preprocessing of a network that is trained on pictures; raise `SchemaError`."""
-    if preprocessing.mode == "text":
+    """Return the preprocessing of what takes pictures alone; raise `SchemaError`."""
+    if not isinstance(preprocessing, Preprocessing):
         raise SchemaError(
-            "preprocessing.mode: 'text', but the network is trained on pictures; train one on the "
-            "features of a frozen encoder (docs/text.md)"
+            f"preprocessing.mode: {preprocessing.mode!r}, but this takes pictures alone; give 'L', "
+            "'RGB' or 'BGR'"
+        )
+    return preprocessing
+
+
+def of_networks(preprocessing: AnyPreprocessing) -> Preprocessing | ArrayPreprocessing:
+    """Return that of a network which is trained on samples themselves; raise `SchemaError`."""
+    if isinstance(preprocessing, TextPreprocessing):
+        raise SchemaError(
+            "preprocessing.mode: 'text', but the network is trained on samples themselves; train "
+            "one on the features of a frozen encoder (docs/text.md)"
         )
     return preprocessing
 

@@ -102,7 +102,8 @@ def extras_of(
         )
     if not isinstance(preprocessing, Preprocessing):
         raise NetworkSettingsError(
-            f"public_images: {file} holds images, and this network reads texts"
+            f"public_images: {file} holds images, and this network reads "
+            f"{'texts' if preprocessing.mode == 'text' else 'arrays'}"
         )
     return {SHARED: side.shared_of(assignment, _sized(file, _read_images(file), preprocessing))}
 

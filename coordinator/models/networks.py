@@ -86,6 +86,7 @@ def prepare_network(
     _check_begins(successor, first)
     _check_sight(settings, method.name, preprocessing_file, backbone, pool=pool)
     preprocessing = load_preprocessing(preprocessing_file)
+    _check_arrays(preprocessing, method)
     if known.segments:
         check_pixels(method.name, preprocessing, backbone, weights_file)
     frozen = None if backbone is None else _frozen(backbone, preprocessing, settings, pool=pool)
@@ -165,6 +166,25 @@ def _check_sight(
         )
     if backbone is None and pool:
         raise NetworkSettingsError("pool: is about a backbone's output; give --backbone with it")
+
+
+def _check_arrays(
+    preprocessing: AnyPreprocessing, method: MethodSection | FirstStageSection
+) -> None:
+    """Raise `NetworkSettingsError` where a method cannot be trained on arrays."""
+    if preprocessing.mode != "array":
+        return
+    if descriptor(method.name).of_pictures:
+        raise NetworkSettingsError(
+            f"preprocessing.mode: 'array', and {method.name!r} trains on pictures alone; give "
+            "another method, such as 'rounds'"
+        )
+    changing = [name for name in ("pad", "flip") if method.settings.get(name)]
+    if changing:
+        raise NetworkSettingsError(
+            f"method.settings.{changing[0]}: {method.settings[changing[0]]!r} changes pictures, "
+            "and the samples are arrays; leave it out"
+        )
 
 
 def _frozen(

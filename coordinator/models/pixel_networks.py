@@ -9,7 +9,7 @@ from fleetledger.coordinator.errors import NetworkSettingsError
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.methods.training.network_weights import Arrays
 from fleetledger.runtime.pip_command import pip_install
-from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.models import AnyPreprocessing, Preprocessing
 
 
 def check_pixels(
@@ -26,10 +26,10 @@ def check_pixels(
             f"weights: {weights} has no place, {method!r} trains whole networks; a pretrained "
             "trunk goes with --trunk"
         )
-    if preprocessing.mode == "text":
+    if not isinstance(preprocessing, Preprocessing):
         raise NetworkSettingsError(
-            f"preprocessing.mode: 'text', and {method!r} gives pixels of pictures their classes; "
-            "give 'RGB' or 'L'"
+            f"preprocessing.mode: {preprocessing.mode!r}, and {method!r} gives pixels of pictures "
+            "their classes; give 'RGB' or 'L'"
         )
     if preprocessing.layout != "NCHW":
         raise NetworkSettingsError(

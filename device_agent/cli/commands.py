@@ -308,7 +308,7 @@ def segment(
 @app.command()
 def predict(
     files: Annotated[
-        list[Path], typer.Argument(help="Files of pictures, or of texts.", metavar="FILE...")
+        list[Path], typer.Argument(help="Files of pictures, texts or arrays.", metavar="FILE...")
     ],
     most: Annotated[int, typer.Option(help="Classes of each file, at most.", min=1)] = 3,
     home: Home = HOME,

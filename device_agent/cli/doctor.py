@@ -27,9 +27,11 @@ from fleetledger.device_agent.models.slots import ModelSlots
 from fleetledger.device_agent.program.capabilities import OPTIONAL_FEATURES
 from fleetledger.device_agent.program.main import mqtt_connect
 from fleetledger.device_agent.program.status import Status, read_status
+from fleetledger.device_agent.samples.array_files import Shape, rows_of
 from fleetledger.device_agent.samples.sources.masks import load_mask_classes
 from fleetledger.device_agent.samples.sources.scenes import CLASSES, IMAGES, MASKS, named_files
 from fleetledger.device_agent.settings import DEFAULT_PROVIDERS
+from fleetledger.learning.errors import ArrayError
 from fleetledger.methods.registry import METHODS, descriptor
 from fleetledger.runtime.command_report import Report
 from fleetledger.runtime.count_words import count_of
@@ -289,29 +291,47 @@ def _folders(home: AgentHome) -> Iterator[Finding]:
         if home.evaluation_folder is not None:
             yield _folder("evaluation folder", home.evaluation_folder, PICTURES)
         return
-    yield _folder("data folder", home.data_folder, kind)
+    yield _folder("data folder", home.data_folder, kind, home.settings.data.shape)
     if home.evaluation_folder is None:
         way_out = "set [data] evaluation_folder to have the model measured here"
         measured = "the models' masks are" if kind.masked else "accuracy is"
         yield Finding("evaluation folder", "note", f"none: {measured} not measured", way_out)
     else:
-        yield _folder("evaluation folder", home.evaluation_folder, kind)
+        yield _folder("evaluation folder", home.evaluation_folder, kind, home.settings.data.shape)
 
 
-def _folder(about: str, folder: Path, kind: SampleKind) -> Finding:
+def _folder(about: str, folder: Path, kind: SampleKind, shape: Shape | None = None) -> Finding:
     if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
         return Finding(about, "missing", f"{folder}: cannot be read", f"mkdir -p {folder}")
     if kind.masked:
         return _scenes(about, folder)
     classes = [item for item in folder.iterdir() if item.is_dir() and item.name[:1] != "."]
-    number = sum(
-        1 for item in classes for path in item.rglob("*") if path.suffix.lower() in kind.suffixes
-    )
+    files = [
+        path for item in classes for path in item.rglob("*") if path.suffix.lower() in kind.suffixes
+    ]
+    number, unread = len(files), list[str]()
+    if kind.many:
+        number, unread = _in_arrays(files, shape)
+    if unread:
+        way_out = "mend the file, or `[data] shape` in agent.toml"
+        return Finding(about, "note", f"{folder}: {unread[0]}", way_out)
     what = f"{kind.noun}s"
     text = f"{folder}: {count_of(number, kind.noun)} in {count_of(len(classes), 'class folder')}"
     if number:
         return Finding(about, "ok", text)
     return Finding(about, "note", text, f"put {what} into {folder}/CLASS/")
+
+
+def _in_arrays(files: list[Path], shape: Shape | None) -> tuple[int, list[str]]:
+    """Return how many samples files of arrays hold, and what is wrong with the others."""
+    number, unread = 0, list[str]()
+    for file in files:
+        try:
+            rows = rows_of(file, shape)
+            number += 1 if rows is None else rows
+        except (ArrayError, OSError) as error:
+            unread.append(f"{file.name}: {error}")
+    return number, unread
 
 
 def _scenes(about: str, folder: Path) -> Finding:

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fleetledger.device_agent.core.standing_problems import UNANSWERED, left_out_text
-from fleetledger.device_agent.kinds import kind_of
 from fleetledger.device_agent.models.inference.installed_model import InstalledModel, SampleScores
 from fleetledger.device_agent.models.sample_answers import score_each
 from fleetledger.device_agent.models.uncertainty import (
@@ -23,7 +22,7 @@ from fleetledger.device_agent.models.uncertainty import (
     require_numbers,
 )
 from fleetledger.device_agent.samples.images import PictureFile, PictureOutcome, read_pictures
-from fleetledger.device_agent.samples.sources.folder import files_below
+from fleetledger.device_agent.samples.sources.folder import samples_below
 from fleetledger.device_agent.samples.sources.masks import IGNORED, load_mask_classes
 from fleetledger.device_agent.samples.sources.scenes import CLASSES, named_scenes
 from fleetledger.learning.errors import NotFiniteError
@@ -226,4 +225,4 @@ def _unread(pictures: Sequence[PictureFile], outcome: PictureOutcome) -> str:
 
 
 def _sample_files(folder: Path, preprocessing: AnyPreprocessing) -> list[PictureFile]:
-    return [PictureFile(path) for path in files_below(folder, kind_of(preprocessing).suffixes)]
+    return [PictureFile(path) for path in samples_below(folder, preprocessing)]

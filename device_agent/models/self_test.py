@@ -24,7 +24,14 @@ from fleetledger.device_agent.errors import SelfTestError
 from fleetledger.device_agent.models.inference.installed_model import Floats, Inputs, InstalledModel
 from fleetledger.device_agent.models.sample_answers import each_alone
 from fleetledger.runtime.count_words import count_of
-from fleetledger.schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, SMALL_SCORES, Manifest
+from fleetledger.schemas.models import (
+    FEATURES,
+    GOLDEN_INPUTS,
+    SCORES,
+    SMALL_SCORES,
+    Manifest,
+    Preprocessing,
+)
 
 FEATURE_TOLERANCE = 0.05
 """Largest length of the difference to the golden features, as a share of their own length."""
@@ -72,8 +79,10 @@ def _test_pixels(
     model: InstalledModel, golden: bytes, golden_scores: bytes, samples: Sequence[Inputs]
 ) -> None:
     made = model.manifest.preprocessing
-    if made.mode == "text":
-        raise SelfTestError("self-test: answers 'pixels' of texts; import the model again")
+    if not isinstance(made, Preprocessing):
+        raise SelfTestError(
+            f"self-test: answers 'pixels' of mode {made.mode!r}; import the model again"
+        )
     planes = len(model.manifest.class_names)
     (pictures,) = _read_tensors(golden, GOLDEN_INPUTS)
     (scores,) = _read_tensors(golden_scores, SMALL_SCORES)

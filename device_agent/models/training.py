@@ -31,7 +31,7 @@ from fleetledger.device_agent.samples.sources.scenes import (
     scene_files,
 )
 from fleetledger.device_agent.settings import AgentTrainingSettings
-from fleetledger.learning.numerics.preprocessing import sized_pixels
+from fleetledger.learning.numerics.preprocessing import network_input, network_inputs
 from fleetledger.methods.registry import descriptor, training_device
 from fleetledger.methods.training.exchange import (
     BASE,
@@ -42,10 +42,11 @@ from fleetledger.methods.training.exchange import (
     LocalData,
 )
 from fleetledger.runtime.pip_command import pip_install
+from fleetledger.schemas.arrays import ArrayPreprocessing
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.envelope import INLINE_LIMIT
-from fleetledger.schemas.models import Preprocessing, of_pictures
+from fleetledger.schemas.models import Preprocessing, of_networks, of_pictures
 from fleetledger.schemas.rounds import RoundAnswer
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
@@ -99,15 +100,15 @@ class TrainingDone:
 
 
 def read_asked(request: Train, folder: Path) -> ReadImages:
-    """Read the images of an order: scenes if its method segments, else pictures.
+    """Read the samples of an order: scenes if its method segments, else pictures or arrays.
 
     Raises `SourceError` if classes.toml, or the folder of masks, is of no use.
     """
-    assignment, spec = request.assignment, of_pictures(request.assignment.preprocessing)
+    assignment, spec = request.assignment, of_networks(request.assignment.preprocessing)
     if not descriptor(assignment.method).segments:
         return read_images(request.images, picture_files(request.images, folder), spec)
     assert assignment.round is not None
-    return read_scenes(request.images, folder, spec, assignment.round.aliases)
+    return read_scenes(request.images, folder, of_pictures(spec), assignment.round.aliases)
 
 
 def read_scenes(
@@ -124,20 +125,19 @@ def read_scenes(
 def read_images(
     images: Sequence[ImageToCount],
     files: Sequence[PictureFile],
-    spec: Preprocessing,
+    spec: Preprocessing | ArrayPreprocessing,
     masks: RenamedMasks | None = None,
 ) -> ReadImages:
-    """Read images at the network's size; files that are gone or have changed are left out.
+    """Read samples as a network is trained on them; files that are gone or changed are left out.
 
     Scenes get the values of `masks`. One that shows no class at that size is left out, and told.
     """
-    height, width = spec.size
-    pixels = np.empty((len(images), spec.channels, height, width), np.uint8)
-    values = None if masks is None else np.empty((len(images), height, width), np.uint8)
+    pixels = network_inputs(len(images), spec)
+    values = None if masks is None else np.empty((len(images), *pixels.shape[2:]), np.uint8)
     kept: list[tuple[ClassName, Digest]] = []
     unusable: list[tuple[Digest, str]] = []
     empty: list[str] = []
-    for outcome in read_pictures(files, spec, sized_pixels):
+    for outcome in read_pictures(files, spec, network_input):
         image = images[outcome.index]
         if outcome.unusable is not None:
             unusable.append((image.digest, outcome.unusable))
@@ -151,7 +151,7 @@ def read_images(
                 empty.append(image.path)
                 continue
             class_name = shown[0]
-        pixels[len(kept)] = outcome.pixels.transpose(2, 0, 1)
+        pixels[len(kept)] = outcome.pixels
         kept.append((class_name, image.digest))
     data = LocalData(
         pixels[: len(kept)],
@@ -160,13 +160,13 @@ def read_images(
         masks=None if values is None else values[: len(kept)],
         mask_class_names=() if masks is None else masks.class_names,
     )
-    return ReadImages(data, tuple(unusable), _too_small(empty, spec))
+    return ReadImages(data, tuple(unusable), _too_small(empty, pixels.shape[-2:]))
 
 
-def _too_small(empty: list[str], spec: Preprocessing) -> str:
+def _too_small(empty: list[str], size: tuple[int, ...]) -> str:
     if not empty:
         return ""
-    height, width = spec.size
+    height, width = size
     others = " and others" if len(empty) > 1 else ""
     return (
         f"{min(empty)}{others}: what the mask shows is too small to be seen at {height} x {width} "
@@ -208,7 +208,7 @@ def instruction_of(
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A method's device side, what it was told, and how pictures become inputs."""
+    """A method's device side, what it was told, and how pictures become inputs; None of others."""
 
     side: AnyTrainingDevice
     assignment: AnyTrainingAssignment
@@ -234,8 +234,9 @@ def load_side(assignment: Assignment) -> Loaded:
     side = training_device(assignment.method)
     pictures = None
     if assignment.backbone is None:
-        spec = of_pictures(assignment.preprocessing)
-        pictures = Pictures(spec.mean, spec.deviation)
+        spec = of_networks(assignment.preprocessing)
+        if isinstance(spec, Preprocessing):
+            pictures = Pictures(spec.mean, spec.deviation)
     return Loaded(side, side.read_assignment(assignment.settings), pictures)
 
 

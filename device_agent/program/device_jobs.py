@@ -67,6 +67,7 @@ from fleetledger.device_agent.models.trial.trial import Trial
 from fleetledger.device_agent.models.uncertainty import measure, measuring_head
 from fleetledger.device_agent.models.work import Extracted, extract
 from fleetledger.device_agent.program.observation import check_novelty, observed
+from fleetledger.device_agent.samples.sources.array_samples import ArraySamples
 from fleetledger.device_agent.samples.sources.cache import DigestCache
 from fleetledger.device_agent.samples.sources.folder import FolderSource, picture_files
 from fleetledger.device_agent.samples.sources.scene_folder import SceneFolder
@@ -191,7 +192,11 @@ class LocalDeviceJobs:
         if self._kind.masked:
             shown = ShownCache(self._home.state_folder / "masks.db")
             return SceneFolder(self._home.data_folder, cache, shown)
-        return FolderSource(self._home.data_folder, cache, kind=self._kind)
+        arrays = None
+        if self._kind.many:
+            shape = self._home.settings.data.shape
+            arrays = ArraySamples(self._home.state_folder / "arrays.db", shape)
+        return FolderSource(self._home.data_folder, cache, kind=self._kind, arrays=arrays)
 
     @cached_property
     def _features(self) -> FeatureCache:

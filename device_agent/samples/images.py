@@ -1,4 +1,4 @@
-"""Reading samples from the disk into the model's input: pictures, texts, pictures with masks."""
+"""Reading samples from the disk into the model's input: pictures, texts, arrays, scenes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from PIL.Image import Image
 
 from fleetledger.device_agent.kinds import MAX_FILE_BYTES, PICTURES, SampleKind, kind_of
+from fleetledger.device_agent.samples.array_files import read_content
 from fleetledger.device_agent.samples.sources.masks import (
     check_same_size,
     decode_mask,
@@ -41,8 +42,8 @@ Pixels = npt.NDArray[Any]
 Mask = npt.NDArray[np.uint8]
 Spec = TypeVar("Spec", bound=AnyPreprocessing)
 Convert = Callable[[bytes | Image, Spec], Pixels]
-"""From a file's bytes, or an upright picture, to pixels or token ids: `preprocess`, or
-`sized_pixels` where a network is trained on pictures."""
+"""From a file's bytes, or an upright picture, to a model's input: `preprocess`, or `network_input`
+where a network is trained on samples themselves."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,11 @@ class PictureFile:
 
 @dataclass(frozen=True)
 class PictureOutcome:
-    """Content of one picture, text or scene, or why there is none."""
+    """Content of one picture, text, array or scene, or why there is none."""
 
     index: int
     pixels: Pixels | None = None
-    """Pixels, or token ids of a text."""
+    """Pixels, token ids of a text, or numbers of an array."""
     unusable: str | None = None
     """Why it does not decode; None for a file that is gone or has changed."""
     mask: Mask | None = None
@@ -139,12 +140,14 @@ def scene_digest(picture: Digest, mask: Digest) -> Digest:
 
 
 def read_limited(path: Path, kind: SampleKind = PICTURES) -> bytes:
-    """Return a file's bytes.
+    """Return a file's bytes, or those of the one sample of many that `path` names.
 
     Raises the kind's error if it is too large, `ChangedError` if it cannot be read.
     """
     working_at(path)
     try:
+        if kind.many:
+            return read_content(path)
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             most = min(kind.most_bytes, MAX_FILE_BYTES)

@@ -1,7 +1,8 @@
-"""From a picture or a text to the model's input tensor: the one function that every program uses.
+"""From a sample to the model's input tensor: the one function that every program uses.
 
 Agent, coordinator and simulator must feed the frozen model the same numbers for the same sample,
-so there is no second implementation. Texts become token ids (`learning.numerics.tokens`). For
+so there is no second implementation. Texts become token ids (`learning.numerics.tokens`), arrays
+are normalised (`learning.numerics.arrays`). For
 pictures the steps are closed and ordered: decode, turn upright (EXIF), convert to the mode, resize,
 crop, divide, subtract the mean, divide by the deviation, order axes.
 Resizing is Pillow's, with its antialiasing, or OpenCV's; the crop follows torchvision's rounding,
@@ -20,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from fleetledger.learning.errors import ImageError, TextError
+from fleetledger.learning.errors import ArrayError, ImageError, TextError
+from fleetledger.learning.numerics.arrays import ArraySpec, array_input
 from fleetledger.learning.numerics.framing import OUTSIDE, Frame, Mode, PreprocessingSpec, frame_of
 from fleetledger.learning.numerics.opencv_resize import resize_bilinear
 from fleetledger.learning.numerics.tokens import TextSpec, token_ids
@@ -51,25 +53,53 @@ _UNREAD_FAULTS = (
 """What Pillow's decoders raise for damaged files; `UnidentifiedImageError` is an `OSError`."""
 
 
+AnySpec = PreprocessingSpec | TextSpec | ArraySpec
+
+
 def preprocess(
-    sample: bytes | Image.Image,
-    spec: PreprocessingSpec | TextSpec,
-    *,
-    max_pixels: int = MAX_PIXELS,
+    sample: bytes | Image.Image | npt.NDArray[Any], spec: AnySpec, *, max_pixels: int = MAX_PIXELS
 ) -> npt.NDArray[Any]:
     """Return the model's input for one sample.
 
-    It is (C, H, W) float32, or (H, W, C) for NHWC, of a picture, and (length,) int64 of a text.
-    `sample` is the content of a file, or an image that is already open. An alpha channel is
-    ignored, of an animation the first frame counts, 16-bit grey keeps its upper 8 bits. Raises
-    `ImageError` if a picture cannot be decoded or has more than `max_pixels` pixels, `TextError`
-    as `token_ids` does.
+    It is (C, H, W) float32, or (H, W, C) for NHWC, of a picture, (length,) int64 of a text, and
+    float32 of the spec's shape of an array. `sample` is the content of a file, an image that is
+    already open, or an array of numbers. An alpha channel is ignored, of an animation the first
+    frame counts, 16-bit grey keeps its upper 8 bits. Raises `ImageError` if a picture cannot be
+    decoded or has more than `max_pixels` pixels, `TextError` as `token_ids` does, `ArrayError` as
+    `array_input` does.
     """
-    if spec.mode != "text":
-        return _normal_pixels(sized_pixels(sample, spec, max_pixels=max_pixels), spec)
-    if not isinstance(sample, bytes):
-        raise TextError("text: a picture, where the model takes text; give it text files")
-    return token_ids(sample, spec)
+    if spec.mode == "text":
+        if not isinstance(sample, bytes):
+            raise TextError("text: no text, where the model takes text; give it text files")
+        return token_ids(sample, spec)
+    if spec.mode == "array":
+        if isinstance(sample, Image.Image):
+            raise ArrayError("array: a picture, where the model takes arrays; give it .npy files")
+        return array_input(sample, spec)
+    if isinstance(sample, np.ndarray):
+        raise ImageError("image: an array of numbers, where the model takes pictures; give images")
+    return _normal_pixels(sized_pixels(sample, spec, max_pixels=max_pixels), spec)
+
+
+def network_input(
+    sample: bytes | Image.Image | npt.NDArray[Any], spec: PreprocessingSpec | ArraySpec
+) -> npt.NDArray[Any]:
+    """Return what a network is trained on: uint8 (C, H, W) of a picture, float32 of an array.
+
+    Raises `ImageError`, `ArrayError` as `preprocess` does.
+    """
+    if spec.mode == "array" or isinstance(sample, np.ndarray):
+        return preprocess(sample, spec)
+    pixels: npt.NDArray[np.uint8] = sized_pixels(sample, spec).transpose(2, 0, 1)
+    return pixels
+
+
+def network_inputs(count: int, spec: PreprocessingSpec | ArraySpec) -> npt.NDArray[Any]:
+    """Return room for so many samples as `network_input` gives them."""
+    if spec.mode == "array":
+        return np.empty((count, *spec.shape), np.float32)
+    channels = 1 if spec.mode == "L" else 3
+    return np.empty((count, channels, *spec.size), np.uint8)
 
 
 def _normal_pixels(

@@ -13,4 +13,5 @@ DESCRIPTOR = Descriptor(
     needs={LEARN: frozenset({"numpy", "onnxruntime", "torch"})},
     kinds_of_phases={"share": "images", "train": "logits"},
     trains=True,
+    of_pictures=True,
 )

@@ -35,7 +35,7 @@ class RoundsAssignment(TrainingAssignment[RoundsSettings]):
             raise ValueError(
                 f"settings.network: {settings.network!r} cannot take {_seen(shape)}: {error}"
             ) from error
-        if len(shape) == 1 and (settings.pad or settings.flip):
+        if len(shape) != 3 and (settings.pad or settings.flip):
             raise ValueError(
                 f"settings: pad and flip change pictures, and this network sees {_seen(shape)}; "
                 "leave them out"
@@ -56,4 +56,4 @@ class RoundsAssignment(TrainingAssignment[RoundsSettings]):
 def _seen(shape: tuple[int, ...]) -> str:
     if len(shape) == 1:
         return f"the {count_of(shape[0], 'feature')} of a frozen backbone"
-    return f"pictures of shape {shape}"
+    return f"{'pictures' if len(shape) == 3 else 'arrays'} of shape {shape}"

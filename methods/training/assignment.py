@@ -16,6 +16,7 @@ from fleetledger.learning.networks.registry import build_network
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.methods.errors import MethodError
 from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.arrays import MAX_RANK
 from fleetledger.schemas.message import Message, explain
 from fleetledger.schemas.rounds import TRAIN
 
@@ -40,8 +41,9 @@ class TrainingAssignment(Message, Generic[SettingsT_co]):
     """
 
     settings: SettingsT_co
-    input_shape: tuple[int, ...] = Field(min_length=1, max_length=3)
-    """Channels, height and width of a picture; or the number of a frozen backbone's features."""
+    input_shape: tuple[int, ...] = Field(min_length=1, max_length=MAX_RANK)
+    """Channels, height and width of a picture; the shape of an array; or the number of a frozen
+    backbone's features."""
 
     @property
     @abstractmethod

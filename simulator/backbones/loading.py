@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fleetledger.export import mobilenet_v2
 from fleetledger.export.errors import ModelFileError
+from fleetledger.export.input_kinds import input_kind
 from fleetledger.export.layers import FeatureChoice, backbone_with_features
 from fleetledger.export.model_file import read_model_file
 from fleetledger.export.preprocessing_file import load_preprocessing
@@ -93,7 +94,9 @@ def file_backbone(path: Path, size: tuple[int, int] | None) -> Backbone:
             "--torchvision NAME --weights FILE` (docs/models.md)"
         ) from error
     preprocessing = load_preprocessing(_beside(path))
-    takes = "texts" if preprocessing.mode == "text" else f"pictures of {preprocessing.size}"
+    takes = input_kind(preprocessing).nouns
+    if isinstance(preprocessing, Preprocessing):
+        takes = f"pictures of {preprocessing.size}"
     if size is not None and takes != f"pictures of {size}":
         raise BackboneError(
             f"backbone.size: {size[0]}, but {path.name} takes {takes}; leave size out, or make the "

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fleetledger.export.backbone import ImportedBackbone, import_backbone
 from fleetledger.export.frozen import plain_frozen
-from fleetledger.schemas.models import Preprocessing, of_pictures
+from fleetledger.schemas.models import Preprocessing, of_networks
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.features.interface import Indices, own_features
 from fleetledger.simulator.scenario.trainer import trains_on_features
@@ -24,14 +24,14 @@ Inputs = Callable[[Indices], npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class SampleInputs:
-    """Inputs of samples by index: uint8 pictures (n, c, h, w), or float32 features (n, d)."""
+    """Inputs of samples by index: uint8 pictures (n, c, h, w), or float32 arrays or features."""
 
     shape: tuple[int, ...]
     """Of one input."""
     train: Inputs
     test: Inputs
     preprocessing: Preprocessing | None
-    """How pictures become numbers; None for features, which are numbers."""
+    """How pictures become numbers; None for arrays and features, which are numbers."""
 
     def pictures(self) -> Pictures | None:
         """Return what turns uint8 pictures into inputs; imports torch."""
@@ -48,9 +48,10 @@ def inputs_of(prepared: Prepared) -> SampleInputs:
         backbone = import_backbone(prepared.backbone, preprocessing)
         features = prepared.features.frozen(own_features(frozen_backbone(backbone)))
         return SampleInputs((backbone.feature_width,), features.train, features.test, None)
-    spec = of_pictures(preprocessing)
+    spec = of_networks(preprocessing)
     train, test = (sized_samples(part, spec) for part in (split.train, split.test))
-    return SampleInputs(spec.shape, train, test, spec)
+    pictures = spec if isinstance(spec, Preprocessing) else None
+    return SampleInputs(spec.shape, train, test, pictures)
 
 
 def frozen_backbone(backbone: ImportedBackbone) -> bytes:

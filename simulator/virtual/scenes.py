@@ -12,7 +12,8 @@ from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.learning.errors import ImageError
 from fleetledger.learning.numerics.preprocessing import sized_mask, sized_pixels
 from fleetledger.methods.training.exchange import LocalData
-from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.arrays import ArrayPreprocessing
+from fleetledger.schemas.models import Preprocessing, of_pictures
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.datasets.segmentation.masks import show_classes
@@ -50,7 +51,9 @@ class SizedScenes:
         self._samples = samples
         shape = (preprocessing.channels + 1, *preprocessing.size)  # the mask is the last channel
         self._rows = SizedRows(
-            len(samples.scenes), shape, lambda index: _read(samples.scenes, index, preprocessing)
+            len(samples.scenes),
+            np.empty((0, *shape), np.uint8),
+            lambda index: _read(samples.scenes, index, preprocessing),
         )
 
     def __call__(self, indices: Sequence[int] | Indices) -> Pixels:
@@ -126,8 +129,10 @@ def sized_scene(scenes: SceneSet, index: int, spec: Preprocessing) -> tuple[Pixe
         raise DatasetError(f"data: a picture cannot be used: {error}") from error
 
 
-def sized_samples(samples: SampleSet, spec: Preprocessing) -> SizedPictures | SizedScenes:
-    """Return the samples at the size of a network, with masks where they have some."""
+def sized_samples(
+    samples: SampleSet, spec: Preprocessing | ArrayPreprocessing
+) -> SizedPictures | SizedScenes:
+    """Return the samples as a network takes them, with masks where they have some."""
     if isinstance(samples, TaskScenes):
-        return SizedScenes(samples, spec)
+        return SizedScenes(samples, of_pictures(spec))
     return SizedPictures(samples, spec)

@@ -9,7 +9,13 @@ from pydantic import TypeAdapter, ValidationError
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.message import explain
-from fleetledger.schemas.models import AnyPreprocessing, Manifest, Preprocessing, of_pictures
+from fleetledger.schemas.models import (
+    AnyPreprocessing,
+    Manifest,
+    Preprocessing,
+    of_networks,
+    of_pictures,
+)
 from fleetledger.schemas.text import TextPreprocessing
 from tests.schemas.test_models import manifest_fields, photographs
 
@@ -101,5 +107,8 @@ def test_wrong_fields_are_refused_by_name(fields: dict[str, Any], message: str) 
 def test_networks_that_are_trained_on_pictures_refuse_text_in_words() -> None:
     pictures = Preprocessing.model_validate(photographs())
     assert of_pictures(pictures) is pictures
+    text = TextPreprocessing.model_validate(characters())
+    with pytest.raises(SchemaError, match=r"preprocessing\.mode: 'text', .* pictures alone"):
+        of_pictures(text)
     with pytest.raises(SchemaError, match=r"preprocessing\.mode: 'text', .* frozen encoder"):
-        of_pictures(TextPreprocessing.model_validate(characters()))
+        of_networks(text)

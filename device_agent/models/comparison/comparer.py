@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.notices import problem
@@ -19,7 +20,7 @@ from fleetledger.device_agent.errors import CandidateError, ModelError
 from fleetledger.device_agent.home.health.machine import Conditions, Machine
 from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.device_agent.home.memory import release_memory
-from fleetledger.device_agent.kinds import kind_of
+from fleetledger.device_agent.kinds import PICTURES
 from fleetledger.device_agent.models.comparison.images import (
     ComparedImage,
     held_out,
@@ -43,6 +44,7 @@ from fleetledger.device_agent.models.inference.installed_model import Inputs, In
 from fleetledger.device_agent.models.probation import Attempts
 from fleetledger.device_agent.models.self_test import golden_inputs
 from fleetledger.device_agent.models.trial.trial import VariantOf
+from fleetledger.device_agent.samples.sources.folder import samples_below
 from fleetledger.learning.errors import LearningError
 from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.rollouts import ModelComparison, ModelCost
@@ -177,14 +179,14 @@ class Comparer:
         if most == 0 or active.of_pixels != candidate.of_pixels:
             return []
         folder = self._home.evaluation_folder
-        suffixes = kind_of(active.manifest.preprocessing).suffixes
+        below = partial(samples_below, preprocessing=active.manifest.preprocessing)
         if active.of_pixels:
             labelled = held_out_scenes(folder, most) if folder is not None else []
-            return labelled + self._with_live(unlabelled_scenes(data, suffixes, most))
+            return labelled + self._with_live(unlabelled_scenes(data, PICTURES.suffixes, most))
         known = (frozenset(active.manifest.class_names), frozenset(candidate.manifest.class_names))
-        labelled = held_out(folder, known[0] | known[1], suffixes, most) if folder else []
+        labelled = held_out(folder, known[0] | known[1], below, most) if folder else []
         left_out = (known[0] ^ known[1]) | waiting
-        return labelled + self._with_live(unlabelled(data, left_out, suffixes, most))
+        return labelled + self._with_live(unlabelled(data, left_out, below, most))
 
     def _with_live(self, others: list[ComparedImage]) -> list[ComparedImage]:
         """Put images that applications showed before others without labels, as many in all."""

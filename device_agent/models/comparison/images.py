@@ -8,7 +8,7 @@ applications show is in none of them; see `device_agent.comparison.live`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from fleetledger.device_agent.samples.images import MaskFile
-from fleetledger.device_agent.samples.sources.folder import files_below, is_sample
+from fleetledger.device_agent.samples.sources.folder import files_below
 from fleetledger.device_agent.samples.sources.masks import load_mask_classes
 from fleetledger.device_agent.samples.sources.scenes import CLASSES, IMAGES, named_scenes
 from fleetledger.schemas.values import ClassName
 
 Item = TypeVar("Item")
+SamplesBelow = Callable[[Path], list[Path]]
+"""Samples that lie in a folder, or in one file."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,11 @@ class ComparedImage:
 
 
 def held_out(
-    folder: Path, names: Iterable[ClassName], suffixes: AbstractSet[str], most: int
+    folder: Path, names: Iterable[ClassName], below: SamplesBelow, most: int
 ) -> list[ComparedImage]:
     """Return held-out images, a class after the other in turn, so that any beginning is fair."""
     by_class = [
-        [ComparedImage(path, name) for path in _evenly(files_below(folder / name, suffixes), most)]
+        [ComparedImage(path, name) for path in _evenly(below(folder / name), most)]
         for name in sorted(names)
     ]
     in_turn = chain.from_iterable(zip_longest(*by_class))
@@ -54,7 +56,7 @@ def held_out_scenes(folder: Path, most: int) -> list[ComparedImage]:
 
 
 def unlabelled(
-    folder: Path, left_out: AbstractSet[str], suffixes: AbstractSet[str], most: int
+    folder: Path, left_out: AbstractSet[str], below: SamplesBelow, most: int
 ) -> list[ComparedImage]:
     """Return other images in an even spread, without the folders that are `left_out`."""
     found: list[Path] = []
@@ -62,10 +64,7 @@ def unlabelled(
         for entry in sorted(folder.iterdir()):
             if entry.name.startswith(".") or entry.name in left_out:
                 continue
-            if entry.is_dir():
-                found += files_below(entry, suffixes)
-            elif is_sample(entry, suffixes):
-                found.append(entry)
+            found += below(entry)
     return [ComparedImage(path) for path in _evenly(found, most)]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from fleetledger.device_agent.kinds import kind_of
+from fleetledger.device_agent.kinds import PICTURES, kind_of
 from fleetledger.device_agent.models.inference.installed_model import Inputs
 from fleetledger.device_agent.samples.images import (
     ChangedError,
@@ -28,7 +28,8 @@ from fleetledger.learning.numerics.preprocessing import (
 from fleetledger.schemas.models import AnyPreprocessing
 
 Frame: TypeAlias = "npt.NDArray[Any] | Image.Image | bytes | str | os.PathLike[str]"
-"""uint8 (H, W), (H, W, 3) RGB or (H, W, 4) RGBA; a Pillow image; a file's content; its path."""
+"""uint8 (H, W), (H, W, 3) RGB or (H, W, 4) RGBA; of a model of arrays, numbers of its shape; a
+Pillow image; a file's content; its path."""
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
@@ -41,7 +42,9 @@ def input_of(frame: Frame, spec: AnyPreprocessing) -> Inputs:
             raise kind_of(spec).error(str(error)) from error
         except SampleError as error:
             raise type(error)(f"{os.fspath(frame)}: {error}") from error
-    return preprocess(image_of(frame) if isinstance(frame, np.ndarray) else frame, spec)
+    if isinstance(frame, np.ndarray) and kind_of(spec) is PICTURES:
+        frame = image_of(frame)
+    return preprocess(frame, spec)
 
 
 def picture_of(frame: Frame) -> Image.Image:

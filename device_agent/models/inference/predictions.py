@@ -9,6 +9,7 @@ from typing import ClassVar
 from pydantic.dataclasses import dataclass
 
 from fleetledger.device_agent.models.inference.loaded import LeasedModel
+from fleetledger.device_agent.samples.sources.folder import samples_below
 from fleetledger.learning.errors import SampleError
 from fleetledger.runtime.command_report import Report
 
@@ -54,8 +55,14 @@ def predict(model: LeasedModel, files: Sequence[Path], most: int) -> PredictRepo
     return PredictReport(
         version=model.manifest.version,
         answers=model.manifest.answers,
-        predictions=tuple(_predict(model, file, most) for file in files),
+        predictions=tuple(_predict(model, file, most) for file in _samples(model, files)),
     )
+
+
+def _samples(model: LeasedModel, files: Sequence[Path]) -> Iterator[Path]:
+    """Return the samples in files; a file that has none stands for itself, and is said to."""
+    for file in files:
+        yield from samples_below(file, model.manifest.preprocessing) or [file]
 
 
 def _predict(model: LeasedModel, file: Path, most: int) -> Prediction:

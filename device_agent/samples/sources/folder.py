@@ -7,7 +7,8 @@ the kernel do not, needs no further library, and cannot miss what happened while
 - A class is a folder directly in the data folder; images may lie deeper in it.
 - A sample is a file whose name ends as those of its kind do; other files are left alone.
 - Names that begin with a dot are left alone, and folders of systems (`@eaDir`, `$RECYCLE.BIN`).
-- Pictures that are not read (`SampleKind.unread`) are a problem that is told.
+- A file of arrays may hold many samples (`device_agent.samples.array_files`).
+- Files that are not read (`SampleKind.unread`) are a problem that is told.
 - A file that changed within the last second is perhaps still being written; it waits.
 """
 
@@ -26,14 +27,18 @@ from fleetledger.device_agent.core.notices import problem
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.errors import SourceError
 from fleetledger.device_agent.home.store.blobs import file_digest
-from fleetledger.device_agent.kinds import MAX_FILE_BYTES, PICTURES, SampleKind
+from fleetledger.device_agent.kinds import MAX_FILE_BYTES, PICTURES, SampleKind, kind_of
+from fleetledger.device_agent.samples.array_files import file_of, samples_of
 from fleetledger.device_agent.samples.images import PictureFile
+from fleetledger.device_agent.samples.sources.array_samples import ArraySamples
 from fleetledger.device_agent.samples.sources.cache import DigestCache, HashedFile
+from fleetledger.learning.errors import ArrayError
 from fleetledger.runtime.errors import InvalidValueError, shorten
 from fleetledger.runtime.progress import working_at
 from fleetledger.runtime.regular_files import regular_status
+from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.reports import Problem
-from fleetledger.schemas.values import ClassName
+from fleetledger.schemas.values import ClassName, Digest
 
 _SYSTEM_FOLDERS = frozenset(
     (
@@ -94,11 +99,14 @@ class FolderSource:
         cache: DigestCache,
         clock: Callable[[], float] = time.time,
         kind: SampleKind = PICTURES,
+        arrays: ArraySamples | None = None,
     ) -> None:
+        """`arrays` is given for a kind of which a file may hold many samples."""
         self._folder = folder
         self._cache = cache
         self._clock = clock
         self._kind = kind
+        self._arrays = arrays
 
     def scan(self) -> Scanned:
         """Return all images at rest, sorted by path, and what the owner should mend.
@@ -110,11 +118,13 @@ class FolderSource:
         for name in _class_folders(self._folder):
             self._scan_class(name, found)
         self._cache.update(found.seen)
+        if self._arrays is not None:
+            self._arrays.end_scan()
         return found.scanned()
 
     def rescan(self, paths: Iterable[str]) -> None:
         """Read files again that could not be read since, or held other bytes than were found."""
-        self._cache.forget(paths)
+        self._cache.forget(paths if self._arrays is None else map(file_of, paths))
 
     def _scan_class(self, name: str, found: Findings) -> None:
         try:
@@ -128,13 +138,24 @@ class FolderSource:
         before = len(found.images) + len(found.problems) + found.unsettled
         for path in sample_files(self._folder, name, self._kind, found.problems):
             for seen in found.at_rest("sample", path):
-                found.images.append(Image(path, seen.digest, class_name))
+                for sample, digest in self._samples_in(path, seen.digest, found):
+                    found.images.append(Image(sample, digest, class_name))
         if len(found.images) + len(found.problems) + found.unsettled == before:
             text = (
                 f"{name}: this class folder has no files to learn from; put some in "
                 f"({', '.join(sorted(self._kind.suffixes))}), or remove it"
             )
             found.problems.append(problem("class folder", text))
+
+    def _samples_in(self, path: str, digest: Digest, found: Findings) -> list[tuple[str, Digest]]:
+        """Return path and digest of each sample in a file; an unreadable one is a problem."""
+        if self._arrays is None:
+            return [(path, digest)]
+        try:
+            return self._arrays.of_file(self._folder / path, digest).named(path)
+        except (ArrayError, OSError) as error:
+            found.problems.append(problem("sample", f"{path}: {error}"))
+            return []
 
 
 def _class_folders(folder: Path) -> list[str]:
@@ -210,7 +231,7 @@ def sample_files(
         many, them = (f"{len(found)} files", "them") if len(found) > 1 else ("1 file", "it")
         text = (
             f"{class_folder}: {many} of the kind {ending} ({shorten(found[0])}) cannot be read; "
-            f"convert {them} to JPEG or PNG, or remove {them}"
+            f"convert {them} to {kind.convert}, or remove {them}"
         )
         problems.append(problem("sample", text))
 
@@ -219,6 +240,17 @@ def files_below(folder: Path, suffixes: AbstractSet[str]) -> list[Path]:
     """Return the files of samples that lie in a folder, sorted; none where there is no folder."""
     found = (Path(parent, name) for parent, _, files in os.walk(folder) for name in files)
     return sorted(path for path in found if is_sample(path, suffixes))
+
+
+def samples_below(folder: Path, preprocessing: AnyPreprocessing) -> list[Path]:
+    """Return the samples of a model that lie in a folder, or in one file, sorted by file."""
+    kind = kind_of(preprocessing)
+    files = files_below(folder, kind.suffixes)
+    if not folder.is_dir() and is_sample(folder, kind.suffixes):
+        files = [folder]
+    if not kind.many:
+        return files
+    return [sample for file in files for sample in samples_of(file, preprocessing.shape)]
 
 
 def is_sample(path: Path, suffixes: AbstractSet[str]) -> bool:

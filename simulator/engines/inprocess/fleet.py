@@ -20,6 +20,7 @@ from fleetledger.device_agent.core.session import (
 from fleetledger.device_agent.home.store.blobs import BlobFolder
 from fleetledger.device_agent.program.capabilities import find_capabilities
 from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.text import TextPreprocessing
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.inprocess.features import LineageFeatures
 from fleetledger.simulator.engines.inprocess.home import (
@@ -185,7 +186,9 @@ class Fleet:
             features=features,
             models=SharedModels(files),
             stopwatch=self.stopwatch,
-            pictures=None if spec.mode == "text" else sized_samples(prepared.split.train, spec),
+            pictures=None
+            if isinstance(spec, TextPreprocessing)
+            else sized_samples(prepared.split.train, spec),
             trainers=TrainerPool(
                 self.world.loop, self.stopwatch, TrainerPoolSettings.of(prepared.scenario.engine)
             ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from fleetledger.device_agent.core.requests import (
 )
 from fleetledger.device_agent.home.health.machine import Machine
 from fleetledger.device_agent.home.store.blobs import BlobFolder
-from fleetledger.device_agent.kinds import PICTURES
 from fleetledger.device_agent.models.comparison import comparer
 from fleetledger.device_agent.models.comparison.counts import EntropyTally, latency_bin
 from fleetledger.device_agent.models.comparison.images import held_out, unlabelled
@@ -32,6 +32,7 @@ from fleetledger.device_agent.models.probation import (
 )
 from fleetledger.device_agent.models.slots import ModelSlots
 from fleetledger.device_agent.program.device_jobs import LocalDeviceJobs
+from fleetledger.device_agent.samples.sources.folder import samples_below
 from fleetledger.export.package import ExportedModel, SolvedHead, export_model
 from fleetledger.learning.errors import FeatureError
 from fleetledger.schemas.models import ModelStatus
@@ -284,10 +285,11 @@ def test_a_switch_names_the_former_model(shop: Shop) -> None:
 def test_any_beginning_of_the_images_is_fair(tmp_path: Path) -> None:
     models.put_pictures(tmp_path, "dark", *range(8))
     models.put_pictures(tmp_path, "light", 1, 2)
-    chosen = held_out(tmp_path, [LIGHT, DARK], PICTURES.suffixes, 5)
+    below = partial(samples_below, preprocessing=GOOD.manifest.preprocessing)
+    chosen = held_out(tmp_path, [LIGHT, DARK], below, 5)
     assert [image.class_name for image in chosen] == [DARK, LIGHT, DARK, LIGHT, DARK]
     making.write_files(tmp_path, **{"loose.png": b"", ".hidden.png": b"", "words.txt": b""})
-    others = unlabelled(tmp_path, {"dark"}, PICTURES.suffixes, 100)
+    others = unlabelled(tmp_path, {"dark"}, below, 100)
     assert [image.path.name for image in others] == ["1.png", "2.png", "loose.png"]
 
 
