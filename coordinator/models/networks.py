@@ -86,9 +86,7 @@ def prepare_network(
     _check_begins(successor, first)
     _check_sight(settings, method.name, preprocessing_file, backbone, pool=pool)
     preprocessing = load_preprocessing(preprocessing_file)
-    _check_arrays(preprocessing, method)
-    if known.segments:
-        check_pixels(method.name, preprocessing, backbone, weights_file)
+    _check_samples(preprocessing, method, backbone, weights_file)
     frozen = None if backbone is None else _frozen(backbone, preprocessing, settings, pool=pool)
     side = training_coordinator(method.name)
     shape = preprocessing.shape if frozen is None else (frozen.feature_width,)
@@ -168,13 +166,19 @@ def _check_sight(
         raise NetworkSettingsError("pool: is about a backbone's output; give --backbone with it")
 
 
-def _check_arrays(
-    preprocessing: AnyPreprocessing, method: MethodSection | FirstStageSection
+def _check_samples(
+    preprocessing: AnyPreprocessing,
+    method: MethodSection | FirstStageSection,
+    backbone: Path | None,
+    weights: Path | None,
 ) -> None:
-    """Raise `NetworkSettingsError` where a method cannot be trained on arrays."""
-    if preprocessing.mode != "array":
+    """Raise `NetworkSettingsError` where a method is not trained on such samples."""
+    known = descriptor(method.name)
+    if known.segments:
+        check_pixels(method.name, preprocessing, backbone, weights)
+    if preprocessing.mode != "array" or backbone is not None:
         return
-    if descriptor(method.name).of_pictures:
+    if known.of_pictures:
         raise NetworkSettingsError(
             f"preprocessing.mode: 'array', and {method.name!r} trains on pictures alone; give "
             "another method, such as 'rounds'"
