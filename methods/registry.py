@@ -10,7 +10,7 @@ import importlib
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fleetledger.methods.descriptor import LEARN, Descriptor
 from fleetledger.methods.errors import UnknownMethodError
@@ -21,6 +21,7 @@ from fleetledger.methods.statistics.sides import (
     StatisticsCoordinator,
     StatisticsDevice,
 )
+from fleetledger.methods.steps import Steps
 from fleetledger.runtime.errors import shorten
 from fleetledger.runtime.registry import Registry, RegistryError
 from fleetledger.schemas.presence import Capabilities
@@ -39,13 +40,41 @@ class Method:
     """A method by name: the package with its `DESCRIPTOR` and its modules of both sides."""
 
     package: str
+    steps: type[Steps] | None = None
+    """What of it is of somebody's own, under the `name`."""
+    name: str = ""
+
+    def descriptor(self) -> Descriptor:
+        """Return what it says of itself."""
+        found = _imported(self.package).DESCRIPTOR
+        assert isinstance(found, Descriptor)
+        return found if self.steps is None else self.steps.described(found, self.name)
+
+    def device(self) -> object:
+        """Import and return its device side."""
+        return _with_steps(_imported(f"{self.package}.device").DEVICE, self)
+
+    def coordinator(self) -> object:
+        """Import and return its coordinator side."""
+        return _with_steps(_imported(f"{self.package}.coordinator").COORDINATOR, self)
+
+
+@cache
+def _with_steps(side: Any, method: Method) -> object:  # noqa: ANN401 - of any method
+    return side if method.steps is None else side.with_steps(method.steps, method.name)
 
 
 def _taken(name: str, value: object) -> Method:
     """Return what a distribution or a program registers as a method."""
+    if isinstance(value, type) and issubclass(value, Steps):
+        value.name = name
+        return Method(value.package, value, name)
     if isinstance(value, Method):
         return value
-    raise RegistryError(f"method: {name!r} is {shorten(value)}; give a Method")
+    raise RegistryError(
+        f"method: {name!r} is {shorten(value)}; give a subclass of fleetledger.methods.Rounds or "
+        "another base, or a Method"
+    )
 
 
 _OWN: tuple[str, ...] = (
@@ -68,9 +97,7 @@ METHODS = Registry[Method]("method", "fleetledger.methods", _taken).own(
 
 def descriptor(name: str) -> Descriptor:
     """Return a method's descriptor; raise `UnknownMethodError` for a name that is none."""
-    found = _module(name, "").DESCRIPTOR
-    assert isinstance(found, Descriptor)
-    return found
+    return _known(name).descriptor()
 
 
 def descriptors() -> tuple[Descriptor, ...]:
@@ -80,14 +107,14 @@ def descriptors() -> tuple[Descriptor, ...]:
 
 def statistics_device(name: str) -> StatisticsDevice[StatisticsAssignment]:
     """Import and return the device side of a method of statistics."""
-    found = _module(name, ".device").DEVICE
+    found = _known(name).device()
     assert isinstance(found, StatisticsDevice)
     return found
 
 
 def statistics_coordinator(name: str) -> AnyStatisticsCoordinator:
     """Import and return the coordinator side of a method of statistics."""
-    found = _module(name, ".coordinator").COORDINATOR
+    found = _known(name).coordinator()
     assert isinstance(found, StatisticsCoordinator)
     return found
 
@@ -96,7 +123,7 @@ def training_device(name: str) -> AnyTrainingDevice:
     """Import and return the device side of a method that trains; needs torch."""
     from fleetledger.methods.training.sides import TrainingDevice  # noqa: PLC0415 - few devices train
 
-    found = _module(name, ".device").DEVICE
+    found = _known(name).device()
     assert isinstance(found, TrainingDevice)
     return found
 
@@ -105,7 +132,7 @@ def training_coordinator(name: str) -> AnyTrainingCoordinator:
     """Import and return the coordinator side of a method that trains."""
     from fleetledger.methods.training.sides import TrainingCoordinator  # noqa: PLC0415 - as above
 
-    found = _module(name, ".coordinator").COORDINATOR
+    found = _known(name).coordinator()
     assert isinstance(found, TrainingCoordinator)
     return found
 
@@ -115,12 +142,12 @@ def can_learn(capabilities: Capabilities, method: str) -> bool:
     return descriptor(method).can_run(LEARN, capabilities.features)
 
 
-def _module(name: str, side: str) -> ModuleType:
+def _known(name: str) -> Method:
     if name not in METHODS:
         raise UnknownMethodError(
             f"method: {name!r} is unknown; the methods are {', '.join(METHODS)}"
         )
-    return _imported(f"{METHODS[name].package}{side}")
+    return METHODS[name]
 
 
 @cache

@@ -56,6 +56,8 @@ class Step:
     extras: Tensors
     batch: Batch
     outputs: Outputs
+    terms: tuple[Weighted, ...] = ()
+    """Those of the loss that the settings ask for."""
     _teachers: dict[str, Outputs] = field(default_factory=dict)
     _made: dict[TermPart, Tensor] = field(default_factory=dict)
 
@@ -68,6 +70,28 @@ class Step:
     def tensors(self) -> Tensors:
         """All of the network's parameters, trained or not."""
         return joined_rows(self.frozen.get(FIXED, {}), self.parameters)
+
+    @property
+    def features(self) -> Tensor:
+        """The batch's features (..., n, d)."""
+        return self.outputs.features
+
+    @property
+    def logits(self) -> Tensor:
+        """The batch's logits (..., n, C)."""
+        return self.outputs.logits
+
+    @property
+    def targets(self) -> Tensor:
+        """The batch's rows of the head (..., n)."""
+        return self.batch.targets
+
+    def composed(self) -> Tensor:
+        """Return the sum of the weighted terms for each agent (...)."""
+        values = [_scaled(part, self) for part in self.terms]
+        if len(values) > _BY_HAND:
+            return torch.stack(values).sum(dim=0)
+        return sum(values[1:], start=values[0])
 
     def mask(self, name: str | None) -> Tensor | None:
         """Return the frozen mask of that name; None for None."""
@@ -131,6 +155,19 @@ class TaughtTerm(Protocol):
         ...
 
 
+class OwnLoss(Hashable, Protocol):
+    """A value that says how a loss is made of a step in place of the sum of its terms."""
+
+    @property
+    def stacks(self) -> bool:
+        """Whether it takes steps of several agents, and returns a value for each."""
+        ...
+
+    def loss(self, step: Step) -> Tensor:
+        """Return the loss for each agent (...)."""
+        ...
+
+
 @dataclass(frozen=True)
 class Weighted:
     """A term and its factor."""
@@ -148,11 +185,13 @@ class ComposedLoss:
     training: Training = "all"
     """The part that is in training; the other, or with `none` the whole network (DCID's
     distillation), is in use: no dropout, normalised by running statistics, which stay."""
+    own: OwnLoss | None = None
+    """What a method of one's own makes of the step instead of the sum; equal ones make the same."""
 
     @property
     def stackable(self) -> bool:
-        """Whether the network has layers for stacks of agents."""
-        return self.network.stackable
+        """Whether the network has layers for stacks of agents, and an own loss takes them."""
+        return self.network.stackable and (self.own is None or self.own.stacks)
 
     def __call__(
         self, parameters: Tensors, buffers: Tensors, frozen: Tree, extras: Tensors, batch: Batch
@@ -166,15 +205,16 @@ class ComposedLoss:
             batch.mode(training=self.training in ("all", "body")),
             batch.mode(training=self.training in ("all", "head")),
         )
-        step = Step(self.network, parameters, frozen, extras, batch, _in_full(outputs))
-        values = [_scaled(part, step) for part in self.terms]
-        if len(values) > _BY_HAND:
-            return torch.stack(values).sum(dim=0), outputs.buffers
-        return sum(values[1:], start=values[0]), outputs.buffers
+        full = _in_full(outputs)
+        step = Step(self.network, parameters, frozen, extras, batch, full, self.terms)
+        loss = step.composed() if self.own is None else self.own.loss(step)
+        return loss, outputs.buffers
 
     def frozen_passes(self, work: Work) -> dict[str, FrozenPass]:
         """Return what terms look at of teachers, and the features of a body that does not move."""
-        passes = {}
+        passes: dict[str, FrozenPass] = {}
+        if self.own is not None:
+            return passes  # it may look at any model
         for term in (part.term for part in self.terms):
             if isinstance(term, TaughtTerm) and term.teacher is not None:
                 model, use = work.frozen[term.teacher], partial(self._in_use, term.lesson)

@@ -11,6 +11,7 @@ from fleetledger.learning.networks.torch_layers import Tensors
 from fleetledger.learning.training.batches import AgentBatches, real_type
 from fleetledger.learning.training.devices import memory_watched, moved
 from fleetledger.learning.training.frozen_outputs import with_frozen_outputs
+from fleetledger.learning.training.local_epoch import LocalEpoch
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.stepping import Steps
 from fleetledger.learning.training.work import Extras, Trained, Work
@@ -36,7 +37,13 @@ def _train(work: Work, settings: TrainingEngineSettings) -> Trained:
         extras = prepared(work, steps.state.tensors(), steps.buffers, epoch, settings)
         steps.begin_epoch(extras.agent)
         total = torch.zeros((), dtype=real_type(work), device=settings.device)
-        for parts in batches.steps(epoch, extras.samples):
+        every = batches.steps(epoch, extras.samples)
+        if work.local_epoch is not None:
+            one = LocalEpoch(epoch, rate, total, steps, list(every))
+            work.local_epoch(one)
+            losses.append(one.loss)
+            continue
+        for parts in every:
             total += steps.step(parts, rate)
         losses.append(total)
     return _trained(work, *steps.trained(), losses)

@@ -55,11 +55,13 @@ def first_of(tree: Mapping[str, Any], agents: int) -> dict[str, Any]:
 def alone_because(work: Work) -> str | None:
     """Return why a work cannot share a stack, whatever the others are; None where it can."""
     if not work.loss.stackable:
-        return "this network has no layers for stacks of agents"
+        return "this network, or the method's own loss, is not for stacks of agents"
     if work.scenes is not None:
         return "scenes are cut for one agent at a time, not for stacks of agents"
     if work.batching.parts > 1:
         return "batches in parts are for one agent at a time, not for stacks of agents"
+    if work.local_epoch is not None:
+        return "this method carries out its local epochs itself, one agent at a time"
     return None
 
 

@@ -50,7 +50,8 @@ class Steps:
         work = _laid_out(work, settings.arithmetic)
         state = Trainable.copied(work.parameters, work.optimiser.momentum)
         buffers = {name: value.clone() for name, value in work.buffers.items()}
-        kind = _KINDS[settings.steps] if why_eager(settings) is None else cls
+        own = work.by_hand or work.local_epoch is not None
+        kind = cls if own or why_eager(settings) is not None else _KINDS[settings.steps]
         return kind(work, settings, state, buffers)
 
     def begin_epoch(self, extras: Tensors) -> None:

@@ -226,6 +226,11 @@ class Work:
     prepare: Prepare | None = None
     scenes: SceneCrops | None = None
     """Cuts pictures and the masks that are their targets alike; `pictures` then only normalises."""
+    local_epoch: Callable[[Any], None] | None = None
+    """Carries out each epoch, a `learning.training.local_epoch.LocalEpoch`, where it is of a
+    method's own; such an agent is trained by itself."""
+    by_hand: bool = False
+    """Whether the loss is of a method's own, which nobody compiles nor captures."""
     norms_frozen: bool = False
     """Whether batch normalisation follows the running statistics while training, and leaves them:
     a batch or part of one sample is then allowed."""

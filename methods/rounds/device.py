@@ -11,19 +11,19 @@ Pure functions of bytes and pictures; an engine of `learning.training` runs in b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import cos, pi
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.networks.conversion import brought_home, to_arrays
 from fleetledger.learning.networks.pictures import Pictures
-from fleetledger.learning.numerics.herding import herd
 from fleetledger.learning.training.chance import Chance
 from fleetledger.learning.training.measures import fisher_diagonal
 from fleetledger.learning.training.resident import samples_of, tensor_of
@@ -34,11 +34,18 @@ from fleetledger.methods.rounds.assignment import FISHER, RoundsAssignment
 from fleetledger.methods.rounds.memory import Memory, OwnModel, read_memory
 from fleetledger.methods.rounds.messages import frame_of, trained_of
 from fleetledger.methods.rounds.models import base_of, sent_model
+from fleetledger.methods.rounds.steps import Rounds
 from fleetledger.methods.rounds.terms import frozen_parts, loss_of, plain_loss
+from fleetledger.methods.steps import assignment_of
 from fleetledger.methods.training.averaged_device import Answer, AveragedDevice
 from fleetledger.methods.training.device_updates import update_of
 from fleetledger.methods.training.exchange import ClientUpdate, FitInstruction, FitJob, LocalData
 from fleetledger.methods.training.network_weights import Arrays
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import shorten
+
+Chooses = Callable[[Sequence[int], int], list[int]]
+"""From rows of the data and a number to the places of those that are kept, in their order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +63,17 @@ class _Kept:
 class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
     """Trains a whole network, or measures its Fisher diagonal."""
 
-    assignment_type = RoundsAssignment
+    def __init__(
+        self,
+        steps: type[Rounds] = Rounds,
+        assignment_type: type[RoundsAssignment] = RoundsAssignment,
+    ) -> None:
+        """Take the steps of a method of one's own, whose settings its assignments have."""
+        self._steps, self.assignment_type = steps, assignment_type
+
+    def with_steps(self, steps: type[Rounds], name: str) -> RoundsDevice:
+        """Return the device side of a method of one's own."""
+        return RoundsDevice(steps, assignment_of(RoundsAssignment, steps, name))
 
     def begin(
         self,
@@ -74,6 +91,7 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         fit together.
         """
         settings, network = assignment.settings, assignment.network
+        steps = self._steps.of(settings)
         engine = engine or TrainingEngineSettings()
         names = instruction.round.class_names
         sent = sent_model(assignment, instruction, engine.device)
@@ -85,12 +103,17 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         def features(inputs: Tensor) -> Tensor:
             return infer(network, {**base(), **parameters}, buffers, inputs).features
 
-        remembered = _entered(assignment, instruction, data, before, features)
+        def chosen(rows: Sequence[int], count: int) -> list[int]:
+            seen = features(tensor_of(samples_of(data.inputs, rows)))
+            return _chosen(steps, brought_home(seen).numpy(), count)
+
+        remembered = _entered(assignment, instruction, data, before, chosen)
         rows = _rows(instruction, data, remembered)
         if len(rows) < 2:  # a batch of one cannot be normalised
             return None
         labels = torch.tensor([names.index(data.class_names[row]) for row in rows])
         measures = instruction.round.phase == FISHER
+        own_loss = self._steps.changes("loss")
         shaken = pictures and replace(pictures, pad=settings.pad, flip=settings.flip)
         trained = trained_of(assignment, parameters)
         fixed = {**base(), **{name: parameters[name] for name in parameters if name not in trained}}
@@ -100,20 +123,14 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
             data=Data.of(samples_of(data.inputs, rows), labels),
             loss=plain_loss(assignment)
             if measures
-            else loss_of(assignment, instruction, remembered),
-            optimiser=Sgd(
-                _rates(assignment, instruction), settings.momentum, settings.weight_decay
-            ),
+            else loss_of(assignment, instruction, remembered, steps if own_loss else None),
+            optimiser=_optimiser(assignment, instruction),
             batching=Batching(min(settings.batch, max(2, len(rows)))),
-            chance=Chance(
-                instruction.round.seed,
-                instruction.device,
-                instruction.stage,
-                instruction.round.number,
-                instruction.round.phase,
-            ),
+            chance=_chance(instruction),
             frozen=frozen_parts(assignment, instruction, remembered, trained, fixed, labels),
             pictures=pictures if measures else shaken,
+            local_epoch=steps.local_epoch if self._steps.changes("local_epoch") else None,
+            by_hand=own_loss,
         )
         samples = dict(Counter(data.class_names[row] for row in rows))
         kept = _Kept(instruction, remembered, sent.arrays, work, engine)
@@ -156,28 +173,25 @@ def _entered(
     instruction: FitInstruction,
     data: LocalData,
     memory: Memory,
-    features: Callable[[Tensor], Tensor],
+    chosen: Chooses,
 ) -> Memory:
     """Return the memory as it is in the order's stage.
 
-    With the first order of a stage, exemplars of the stage before are chosen by the `features` of
-    the weights that were sent (the incoming model), and the device's last model becomes its past.
+    With the first order of a stage, exemplars of the stage before are chosen by the features of the
+    weights that were sent (the incoming model), and the device's last model becomes its past.
     """
     mine = {name for name in data.class_names if name in instruction.stage_class_names}
     if memory.stage == instruction.stage:
         return replace(memory, task=tuple(sorted({*memory.task, *mine})))
     if assignment.settings.exemplars and memory.task:
-        memory = _with_exemplars(assignment, data, memory, features)
+        memory = _with_exemplars(assignment, data, memory, chosen)
     return replace(
         memory, stage=instruction.stage, task=tuple(sorted(mine)), past=memory.latest, latest=None
     )
 
 
 def _with_exemplars(
-    assignment: RoundsAssignment,
-    data: LocalData,
-    memory: Memory,
-    features: Callable[[Tensor], Tensor],
+    assignment: RoundsAssignment, data: LocalData, memory: Memory, chosen: Chooses
 ) -> Memory:
     """Return the memory with exemplars of its task; m = |M| over all its classes."""
     classes = {*memory.exemplars, *memory.task}
@@ -186,10 +200,26 @@ def _with_exemplars(
     for name in memory.task:
         rows = [row for row, label in enumerate(data.class_names) if label == name]
         if rows:
-            seen = features(tensor_of(samples_of(data.inputs, rows)))
-            chosen = herd(brought_home(seen).numpy(), per_class)
-            lists[name] = tuple(data.digests[rows[index]] for index in chosen)
+            lists[name] = tuple(data.digests[rows[at]] for at in chosen(rows, per_class))
     return memory.with_exemplars(lists, per_class)
+
+
+def _chosen(steps: Rounds, features: npt.NDArray[np.float32], count: int) -> list[int]:
+    """Return the rows that the steps keep of a class; raise `MethodError` where they are none."""
+    found = np.asarray(steps.exemplars(features, count))
+    rows = found.tolist()
+    known = found.ndim == 1 and (found.dtype.kind in "iu" or not rows)
+    if not known or len(set(rows)) != len(rows) or len(rows) > count:
+        raise MethodError(
+            f"exemplars: {type(steps).__name__} gives {shorten(rows)}; give at most "
+            f"{count_of(count, 'row')}, each once"
+        )
+    if rows and not 0 <= min(rows) <= max(rows) < len(features):
+        raise MethodError(
+            f"exemplars: {type(steps).__name__} gives {shorten(rows)}; rows are from 0 to "
+            f"{len(features) - 1}"
+        )
+    return list(rows)
 
 
 def _rows(instruction: FitInstruction, data: LocalData, memory: Memory) -> list[int]:
@@ -203,12 +233,18 @@ def _rows(instruction: FitInstruction, data: LocalData, memory: Memory) -> list[
     ]
 
 
-def _rates(assignment: RoundsAssignment, instruction: FitInstruction) -> tuple[float, ...]:
-    """Return the learning rate of each local epoch."""
+def _chance(instruction: FitInstruction) -> Chance:
+    asked = instruction.round
+    where = instruction.device, instruction.stage
+    return Chance(asked.seed, *where, asked.number, asked.phase)
+
+
+def _optimiser(assignment: RoundsAssignment, instruction: FitInstruction) -> Sgd:
+    """Return the optimiser with the learning rate of each local epoch."""
     settings, round_ = assignment.settings, instruction.round
     done = round_.round_of_stage - 1
     rate = settings.rate
     if settings.schedule == "cosine":
         rate *= 0.5 * (1 + cos(pi * done / round_.rounds_of_stage))
     rate *= settings.decrease_factor ** sum(mark <= done for mark in settings.decrease_rounds)
-    return (rate,) * settings.epochs
+    return Sgd((rate,) * settings.epochs, settings.momentum, settings.weight_decay)

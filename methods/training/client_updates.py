@@ -87,6 +87,12 @@ class UpdateFrame:
         except (SchemaError, LearningError) as error:
             raise ContributionError(f"answer: {error}") from error
 
+    def arrays(self, payload: bytes) -> dict[str, npt.NDArray[np.float32]]:
+        """Return the weights of an answer by name; raises as `values` does."""
+        total = WeightSum(self.grid, SumLimits(1, 1))
+        total.join(self.values(payload).astype(np.int64), 1, 1)
+        return total.mean()
+
     def check(self, payload: bytes) -> None:
         """Raise `ContributionError` unless the payload could be an answer."""
         self.values(payload)

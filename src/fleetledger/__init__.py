@@ -7,6 +7,7 @@
 | `active_model` | the model that runs on this device |
 | `Agent` | the agent of a device, inside a program of one's own |
 | `network`, `dataset`, `partition`, `order`, `method` | decorators: a program adds its own |
+| `methods` | classes with which a method of one's own begins |
 | `metric`, `reporter` | decorators likewise, of numbers and of callbacks by name |
 | `simulate` | a fleet on this machine, from a scenario to a `Run` |
 | `Run`, `compare` | a finished run, and runs side by side: matrices, tables, frames, figures |
@@ -24,6 +25,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from fleetledger import methods
     from fleetledger.device_agent.apps.embedded.agent import Agent
     from fleetledger.device_agent.models.inference.running_model import RunningModel
     from fleetledger.simulator import callbacks
@@ -39,6 +41,7 @@ __all__ = [
     "compare",
     "dataset",
     "method",
+    "methods",
     "metric",
     "network",
     "order",
@@ -52,6 +55,7 @@ _LAZY: dict[str, str] = {
     "Run": "fleetledger.simulator.report.run:Run",
     "callbacks": "fleetledger.simulator.callbacks",
     "compare": "fleetledger.simulator.report.comparison:compare",
+    "methods": "fleetledger.methods",
     "simulate": "fleetledger.simulator.run.simulate:simulate",
 }
 """Public names that are defined in a room: `module:attribute`, or a module, imported when used."""
@@ -109,7 +113,10 @@ def order(name: str) -> Callable[[Own], Own]:
 
 
 def method(name: str) -> Callable[[Own], Own]:
-    """Register a method of one's own: `name = "name"` in `[method]` names it."""
+    """Register a method of one's own: `name = "name"` in `[method]` names it.
+
+    It decorates a subclass of `methods.Rounds` or another base of `fleetledger.methods`.
+    """
     return _decorator("fleetledger.methods.registry", "METHODS", name)
 
 

@@ -38,7 +38,7 @@ SETTINGS: dict[str, object] = {"network": "tiny", "epochs": 6, "batch": 8, "rate
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(NETWORKS, "tiny", KnownNetwork(lambda _shape: TINY))
+    monkeypatch.setitem(NETWORKS._own, "tiny", KnownNetwork(lambda _shape: TINY))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -127,7 +127,7 @@ def test_pooling_without_a_backbone_makes_no_sense(tmp_path: Path) -> None:
 def test_a_network_of_adapters_begins_with_the_file_of_what_nobody_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(NETWORKS, "tiny", KnownNetwork(lambda _shape: TINY_VIT))
+    monkeypatch.setitem(NETWORKS._own, "tiny", KnownNetwork(lambda _shape: TINY_VIT))
     home(tmp_path, network="tiny")
     (tmp_path / "colour.json").write_text(SQUARE.model_dump_json(), encoding="utf-8")
     arrays = initial_arrays(TINY_VIT.base_plan(), 5)

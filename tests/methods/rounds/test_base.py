@@ -33,7 +33,7 @@ PICTURES = Pictures((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.NETWORKS, "tiny", registry.KnownNetwork(lambda _shape: TINY))
+    monkeypatch.setitem(registry.NETWORKS._own, "tiny", registry.KnownNetwork(lambda _shape: TINY))
 
 
 def assignment(**settings: object) -> RoundsAssignment:

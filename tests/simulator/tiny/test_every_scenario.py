@@ -77,7 +77,7 @@ def test_it_starts_and_trains_one_tiny_step(
     if large and name not in OWN_NETWORK:
         whole = load_scenario(name, ["method.settings.network=small_dense"])
     if name not in OWN_TRANSFORMER:
-        monkeypatch.setitem(NETWORKS, "vit_b_16", KnownNetwork(small_transformer))
+        monkeypatch.setitem(NETWORKS._own, "vit_b_16", KnownNetwork(small_transformer))
     step = tiny(whole)
     results = run_scenario(step, tmp_path / "run", Console(file=io.StringIO()))
     assert len(results.first.stages) == step.stages.total
