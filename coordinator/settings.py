@@ -192,6 +192,17 @@ class CoordinatorSettings(Strict):
     blobs: str | None = Field(default=None, examples=["ledger/blobs"])
     """Folder or fsspec URL of payloads and models; left out, `ledger/blobs`."""
 
+    @model_validator(mode="after")
+    def _rounds_fit_the_method(self) -> Self:
+        if self.rounds.asynchronous is not None:
+            from fleetledger.methods.registry import METHODS, descriptor, waits_for_all  # noqa: PLC0415 - imports NumPy
+
+            name = (self.first_stage or self.method).name
+            known = descriptor(name) if name in METHODS else None
+            if known is not None and known.trains and not known.asynchronous:
+                raise ValueError(waits_for_all(name))
+        return self
+
     @property
     def rules(self) -> Rules:
         """The part that the core decides by."""

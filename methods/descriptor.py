@@ -35,6 +35,8 @@ class Descriptor:
     """Whether devices that a round does not ask to train are asked to look at their images."""
     proxy: bool = False
     """Whether devices send gradients to a proxy, which chooses the old models that they get."""
+    asynchronous: bool = False
+    """Whether its rounds may be asynchronous: answers are weights, and nothing but averaged."""
     segments: bool = False
     """Whether its networks give every pixel a class, and are trained on pictures with masks."""
 

@@ -100,6 +100,15 @@ def descriptor(name: str) -> Descriptor:
     return _known(name).descriptor()
 
 
+def waits_for_all(name: str) -> str:
+    """Return why a method takes no asynchronous rounds, and what to do."""
+    known = ", ".join(repr(one.name) for one in descriptors() if one.asynchronous)
+    return (
+        f"rounds.asynchronous: {name!r} needs all answers of a round at once; leave the section "
+        f"out, or take a method that averages weights alone: {known}"
+    )
+
+
 def descriptors() -> tuple[Descriptor, ...]:
     """Return the descriptors of all methods."""
     return tuple(descriptor(name) for name in METHODS)

@@ -23,6 +23,9 @@ RoundNumber = Annotated[int, Field(ge=1, lt=2**31)]
 PhaseName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 ExtraName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 
+STALENESS_STEPS = 256
+"""Steps of weight 1, in which answers that began from older weights are weighed."""
+
 TRAIN = "train"
 """The phase of methods whose rounds have one."""
 

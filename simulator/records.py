@@ -77,6 +77,9 @@ class RoundRecord(Strict):
     """Of training, in the answers that count; None where it is not told."""
     training_seconds: float | None = None
     """Of the devices' computing, as these answers tell it."""
+    fleet_seconds: float | None = None
+    """Fleet time from the opening of the stage to the new weights; None without new weights, and
+    where time stands still while devices train."""
 
 
 class InferenceRecord(Strict):

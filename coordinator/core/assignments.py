@@ -57,19 +57,11 @@ def _assignment(state: State, action: int, order: RoundOrder | None) -> Assignme
 
 
 def _order(state: State, device: DeviceId) -> RoundOrder | None:
-    """Return what the open round asks of a device that has not answered it."""
-    current = state.rounds.current
-    if current is None or current.closed is not None:
-        return None
-    opened = current.opened
-    if opened.stage != state.stages.current:
+    """Return what a round asks of a device that has not answered it."""
+    asked = state.rounds.asks(device)
+    if asked is None or asked.opened.stage != state.stages.current:
         return None  # it closes with the next tick
-    observes = device in current.observers
-    if not (observes or device in current.cohort):
-        return None
-    if opened.number in state.rounds.of(device).answers:
-        return None
-    return _order_of(state, current, observes=observes)
+    return _order_of(state, asked, observes=device in asked.observers)
 
 
 def _order_of(state: State, asked: Round, *, observes: bool) -> RoundOrder:

@@ -26,7 +26,10 @@ from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.state import KINDS, State
 from fleetledger.coordinator.errors import CommandError, QuestionError
 from fleetledger.coordinator.topics.clock.rules import Correcting
-from fleetledger.coordinator.topics.contributions.entries import ContributionsSetAside
+from fleetledger.coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    ContributionsSetAside,
+)
 from fleetledger.coordinator.topics.contributions.rules import Intake
 from fleetledger.coordinator.topics.daily.rules import Daily
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
@@ -178,7 +181,8 @@ class Core:
         if outcome.ended == "stored" and self.state.keys.of(outcome.device).revoked:
             return Decision()  # it was shut out while the payload was on its way
         decision = self.intake.payload(outcome, now_ns)
-        if outcome.contribution.round is None or not decision.entries:
+        taken = (entry.body for entry in decision.entries)
+        if not any(isinstance(body, ContributionAccepted) and body.late for body in taken):
             return decision
         return decision + self.rounds.retention.came_late(outcome.contribution)
 

@@ -49,6 +49,8 @@ def _of_rounds(rules: Rules, state: State, live: Live) -> Iterator[int]:
     current = state.rounds.current
     if current is not None and current.closed is None:
         yield current.opened_ns + _ns(current.opened.deadline_seconds)
+        for order in state.rounds.standing.values():
+            yield order.asked_ns + _ns(rules.rounds.deadline_seconds)
     elif current is not None and current.ended_ns is not None:
         yield current.ended_ns + _ns(rules.rounds.pause_seconds)
         yield current.ended_ns + _ns(pause_seconds(rules.rounds, state.rounds.void))

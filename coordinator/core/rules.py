@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from fleetledger.coordinator.topics.rollouts.plan import ADAPTED, AUTOMATIC, RolloutPlan
 from fleetledger.runtime.strict import Strict
@@ -42,6 +43,40 @@ class StageRules(Strict):
     stays open for those that have not answered."""
 
 
+class AsynchronousRules(Strict):
+    """Rounds that wait for nobody: docs/rounds.md#asynchronous-rounds."""
+
+    buffer: int = Field(default=10, ge=1, le=100_000)
+    """Answers after which a round closes, whichever round's weights they began from. 1 takes in
+    each answer as it comes."""
+    combine: Literal["differences", "mixing"] = "differences"
+    """How answers become weights. "differences" adds to the newest weights how far answers moved
+    from those that they began from, as FedBuff does. "mixing" draws the newest weights towards the
+    answers themselves, as FedAsync does."""
+    server_rate: float = Field(default=1.0, gt=0, le=100)
+    """Factor of the mean step; alpha of FedAsync, which is at most 1."""
+    staleness: Literal["constant", "polynomial", "hinge"] = "polynomial"
+    """Weight of an answer whose weights are t versions old. "constant": 1. "polynomial":
+    (1 + t)^-a. "hinge": 1 up to t = b, then 1 / (a (t - b) + 1). It is rounded to steps of
+    1/256."""
+    staleness_a: float = Field(default=0.5, ge=0, le=100)
+    """a of the polynomial and of the hinge."""
+    staleness_b: int = Field(default=4, ge=0, le=100)
+    """b of the hinge."""
+    max_staleness: int = Field(default=20, ge=0, le=100)
+    """Versions by which an answer's weights may be old. A device that is further behind gets the
+    newest ones."""
+
+    @model_validator(mode="after")
+    def _mixes_a_share(self) -> Self:
+        if self.combine == "mixing" and self.server_rate > 1:
+            raise ValueError(
+                f"server_rate: {self.server_rate:g} with combine = 'mixing' goes beyond the "
+                "answers; give at most 1, or combine = 'differences'"
+            )
+        return self
+
+
 class RoundRules(Strict):
     """Rounds of methods that train networks: docs/rounds.md#settings."""
 
@@ -51,9 +86,10 @@ class RoundRules(Strict):
     """Rounds of the first stage, where it has more or fewer."""
     cohort: Annotated[int, Field(ge=1, le=1_000_000)] | Annotated[float, Field(gt=0, le=1)] = 1.0
     """Devices asked in a round: a whole number of them, or a share of those that are there. 1 is
-    one device, 1.0 all of them."""
+    one device, 1.0 all of them. Of asynchronous rounds, devices that train at the same time."""
     quorum: float = Field(default=0.5, gt=0, le=1)
-    """Share of the cohort that must have answered with weights, or the round comes to nothing."""
+    """Share of the cohort that must have answered with weights, or the round comes to nothing.
+    Asynchronous rounds need one answer."""
     deadline_seconds: float = Field(default=600.0, gt=0, le=1e9)
     """Time after which a round closes with what came."""
     pause_seconds: float = Field(default=30.0, ge=0, le=1e9)
@@ -77,6 +113,7 @@ class RoundRules(Strict):
     are."""
     seed: int = Field(default=1, ge=0, lt=2**31)
     """Of the cohorts and of everything that devices draw."""
+    asynchronous: AsynchronousRules | None = None
 
 
 _DOUBLINGS = 60

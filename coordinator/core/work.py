@@ -84,6 +84,8 @@ class AverageRound:
     lineage: lineage_entries.NetworkImported
     opened: RoundOpened
     inputs: tuple[RoundAnswered, ...]
+    older: tuple[RoundOpened, ...] = ()
+    """Further rounds from whose weights answers to an asynchronous round began."""
 
 
 @dataclass(frozen=True)

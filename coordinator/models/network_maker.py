@@ -7,7 +7,7 @@ described for the ledger.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -24,7 +24,7 @@ from fleetledger.coordinator.models.round_sum import RoundSum
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.models.kinds import not_made
-from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.coordinator.topics.rounds.entries import Buffering, RoundOpened, WeightsAveraged
 from fleetledger.export.backbone import import_backbone
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.network import export_body, export_network
@@ -35,7 +35,13 @@ from fleetledger.learning.networks.network import AnyNetwork
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.learning.numerics.blas import platform_fingerprint
 from fleetledger.methods.registry import training_coordinator
-from fleetledger.methods.training.exchange import CountedUpdate, RoundConfig, Summing
+from fleetledger.methods.training.exchange import (
+    BufferStep,
+    CountedUpdate,
+    RoundConfig,
+    StaleUpdates,
+    Summing,
+)
 from fleetledger.methods.training.network_weights import Arrays, decode_base
 from fleetledger.methods.training.sides import AnyTrainingAssignment
 from fleetledger.runtime.errors import FleetledgerError
@@ -74,7 +80,12 @@ class NetworkMaker:
         training_coordinator(request.lineage.method).check(told.assignment, payload, told.config)
 
     def add(self, request: work.TakePayload, payload: bytes) -> None:
-        """Add an answer to its round's sum, after it was checked and stored."""
+        """Add an answer to its round's sum, after it was checked and stored.
+
+        Those to asynchronous rounds are read from the store: another round may count them.
+        """
+        if request.round is not None and request.round.buffering is not None:
+            return
 
         def begin() -> Summing:
             told = self._told_of(request)
@@ -126,12 +137,15 @@ class NetworkMaker:
         if told is None or not told.tells(request.lineage, opened):
             told = _told(lineage, opened, blobs.get)
         own, config = told.assignment, told.config
-        updates: Sequence[CountedUpdate] | Summing = (
-            [_given(item.payload, item.samples, blobs) for item in request.inputs]
-            if summed is None
-            else summed
-        )
-        made = side.combine(own, config, updates)
+        if opened.buffering is not None:
+            step = BufferStep(opened.buffering.rate, opened.buffering.mixes)
+            groups = _groups(request, opened.buffering, blobs)
+            made = side.combine_stale(own, config, step, groups)
+        elif summed is None:
+            given = [_given(item.payload, item.samples, blobs) for item in request.inputs]
+            made = side.combine(own, config, given)
+        else:
+            made = side.combine(own, config, summed)
         weights = offer_of(made.weights)
         extras = {name: offer_of(data) for name, data in made.extras.items()}
         averaged = WeightsAveraged(
@@ -220,6 +234,23 @@ def _rows(opened: RoundOpened, unchanged: bool) -> tuple[ClassName, ...]:
 
 def _given(payload: Digest, samples: int, blobs: Blobs) -> CountedUpdate:
     return CountedUpdate(samples, lambda: blobs.get(payload))
+
+
+def _groups(request: work.AverageRound, terms: Buffering, blobs: Blobs) -> tuple[StaleUpdates, ...]:
+    """Return the answers to an asynchronous round, by the round that they began from."""
+    opened = {one.number: one for one in (*request.older, request.opened)}
+    given: dict[tuple[int, int], list[CountedUpdate]] = {}
+    for item in request.inputs:
+        updates = given.setdefault((item.began, item.staleness), [])
+        updates.append(_given(item.payload, item.samples, blobs))
+    return tuple(
+        StaleUpdates(
+            config_of(request.lineage, opened[began], blobs.get),
+            terms.staleness_weights[min(age, terms.max_staleness)],
+            updates,
+        )
+        for (began, age), updates in sorted(given.items(), key=lambda item: item[0])
+    )
 
 
 def pack_network(request: work.ExportHead, lineage: NetworkImported, blobs: Blobs) -> ExportedModel:

@@ -127,6 +127,8 @@ class _Told:
         self._opened: dict[int, RoundOpened] = {}
         self._fewer: dict[int, int] = {}
         """Answers to rounds that count as fewer samples than they say."""
+        self._staleness: dict[int, int] = {}
+        """Answers that began from older weights, with the age of these."""
         self._weights: dict[int, Digest] = {}
         """Of networks, by the entry that gave them."""
         self._held = HeldParts()
@@ -149,6 +151,7 @@ class _Told:
                 self._opened[body.number] = body
             case RoundClosed():
                 self._fewer.update(body.weights)
+                self._staleness.update(body.staleness)
             case WeightsAveraged():
                 self._weights[index] = body.weights.digest
             case _ if type(body) in _OF_CLASSES:
@@ -218,16 +221,23 @@ class _Told:
         lineage, opened = self._lineage(index, body.lineage), self._opened.get(body.number)
         if not isinstance(lineage, NetworkImported) or opened is None:
             raise LedgerError(f"entry {index}: round {body.number} of a network was never opened")
-        given = {number: self._contribution(index, number).part for number in body.inputs}
-        return work.AverageRound(
-            lineage,
-            opened,
-            tuple(
-                RoundAnswered(
-                    number, item.payload, self._fewer.get(number, sum(item.samples.values()))
-                )
-                for number, item in given.items()
-            ),
+        inputs = tuple(self._answer(index, number) for number in body.inputs)
+        began = {item.began for item in inputs} - {body.number}
+        older = tuple(self._opened[number] for number in sorted(began))
+        return work.AverageRound(lineage, opened, inputs, older)
+
+    def _answer(self, index: int, number: int) -> RoundAnswered:
+        """Return an answer as it counts in the mean of entry `index`."""
+        part = self._contribution(index, number).part
+        began = 0 if part.round is None else part.round.number
+        if began not in self._opened:
+            raise LedgerError(f"entry {index}: its input {number} answers no round before it")
+        return RoundAnswered(
+            number,
+            part.payload,
+            self._fewer.get(number, sum(part.samples.values())),
+            began,
+            self._staleness.get(number, 0),
         )
 
     def _lineage(self, index: int, digest: Digest) -> Lineage:

@@ -18,8 +18,10 @@ from fleetledger.coordinator.topics.devices.choice import describe_tags
 from fleetledger.coordinator.topics.models.queries import HELD
 from fleetledger.coordinator.topics.releases.views import WaitingRelease
 from fleetledger.runtime.command_report import Column, Report
+from fleetledger.runtime.count_words import agree
 from fleetledger.runtime.strict import Strict
 from fleetledger.runtime.times import IsoTime, clock_time, iso_time
+from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.wire import WireRange
 from fleetledger.transport.brokers.log_watch import PasswordMisuse
 
@@ -262,11 +264,22 @@ class RoundNow(Strict):
     asked: tuple[str, ...]
     answered: tuple[str, ...]
     missing: tuple[str, ...]
+    """Devices that have not answered; of an asynchronous round all that train."""
+    buffer: int | None = Field(default=None, exclude_if=is_absent)
+    """Answers after which an asynchronous round closes."""
     wait: Wait
     """What closes it."""
 
     def lines(self) -> Iterator[str]:
         """Return it in sentences."""
+        if self.buffer is not None:
+            train = f"{count_of(len(self.missing))} {agree(len(self.missing), 'trains', 'train')}"
+            yield (
+                f"round {self.number}: {len(self.answered)} of {count_of(self.buffer, 'answer')} "
+                f"came; {train}"
+            )
+            yield f"  {self.wait.sentence}"
+            return
         late = f"; missing: {some(self.missing)}" if self.missing else ""
         yield (
             f"round {self.number}: {len(self.answered)} of {count_of(len(self.asked))} "

@@ -18,7 +18,7 @@ from fleetledger.coordinator.reports.fleet_devices import fleet_devices
 from fleetledger.coordinator.reports.model_waits import model_waits
 from fleetledger.coordinator.reports.needs import KnownFleet, needs
 from fleetledger.coordinator.reports.rollouts.lookup import unfinished
-from fleetledger.coordinator.reports.waits import Wait, round_wait, stage_wait
+from fleetledger.coordinator.reports.waits import Wait, buffer_wait, round_wait, stage_wait
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.rounds.state import Round
@@ -180,6 +180,19 @@ def _stage(
 def _round(state: State, current: Round, now_ns: int) -> answers.RoundNow:
     asked, heard, opened = current.opened.cohort, current.heard, current.opened
     latest_ns = current.opened_ns + round(opened.deadline_seconds * 1e9)
+    if opened.buffering is not None:
+        train, buffer = tuple(sorted(state.rounds.standing)), opened.buffering.answers
+        return answers.RoundNow(
+            number=opened.number,
+            phase=opened.phase,
+            index=current.opened_index,
+            opened=state.rounds.facts[opened.number].opened_ns,
+            asked=(*current.answers, *train),
+            answered=tuple(current.answers),
+            missing=train,
+            buffer=buffer,
+            wait=buffer_wait(buffer, latest_ns, now_ns),
+        )
     return answers.RoundNow(
         number=opened.number,
         phase=opened.phase,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.core.state_fold import state_of
@@ -174,6 +175,18 @@ def answers_to(ledger: LedgerReader, number: int) -> dict[str, AnswerRow]:
     known = state_of(ledger).rounds.by_device.values()
     indices = (of.answers[number].index for of in known if number in of.answers)
     return {str(one.device): _answer(one) for one in ledger.at(sorted(indices))}
+
+
+def counted_in(
+    ledger: LedgerReader, indices: Iterable[int], staleness: Mapping[Any, int]
+) -> tuple[AnswerRow, ...]:
+    """Return answers that count in an asynchronous round, with the age of their weights."""
+    found = []
+    for entry in ledger.at(sorted(indices)):
+        age, began = staleness.get(str(entry.index), 0), entry.body["part"]["round"]["number"]
+        why = f"began in round {began}, {count_of(age, 'version')} ago" if age else ""
+        found.append(replace(_answer(entry), state="counts", reason=why))
+    return tuple(found)
 
 
 def _answer(entry: Entry) -> AnswerRow:

@@ -47,6 +47,15 @@ def stage_wait(wait: StageWait, now_ns: int) -> Wait:
     )
 
 
+def buffer_wait(answers: int, latest_ns: int, now_ns: int) -> Wait:
+    """Return what closes an asynchronous round that takes so many answers."""
+    whom = "an answer comes" if answers == 1 else f"{answers} answers have come"
+    return Wait(
+        sentence=f"It closes when {whom}, or at {clock_time(latest_ns, now_ns)}.",
+        until=latest_ns,
+    )
+
+
 def round_wait(asked: int, latest_ns: int, now_ns: int) -> Wait:
     """Return what closes a round that asks so many devices."""
     whom = "the device" if asked == 1 else f"all {count_of(asked)}"

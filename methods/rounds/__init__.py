@@ -13,4 +13,5 @@ DESCRIPTOR = Descriptor(
     payload_kinds=("weights",),
     needs={LEARN: frozenset({"numpy", "onnxruntime", "torch"})},
     trains=True,
+    asynchronous=True,
 )

@@ -8,8 +8,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
+from fleetledger.methods.training.asynchronous import StaleSum, moved
 from fleetledger.methods.training.client_updates import Mean, UpdateFrame, UpdateSum
-from fleetledger.methods.training.exchange import CountedUpdate, RoundConfig, RoundOutcome, Summing
+from fleetledger.methods.training.exchange import (
+    BufferStep,
+    CountedUpdate,
+    RoundConfig,
+    RoundOutcome,
+    StaleUpdates,
+    Summing,
+)
 from fleetledger.methods.training.network_weights import Arrays, encode_weights
 from fleetledger.methods.training.round_cache import RoundCache
 from fleetledger.methods.training.sides import Assignment, TrainingCoordinator
@@ -67,6 +75,26 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
     ) -> RoundOutcome:
         """Return the mean of the updates, and what follows from it; raise `MethodError`."""
         mean = self._mean(assignment, config, updates)
+        weights, extras = self.after(assignment, config, mean.arrays)
+        return RoundOutcome(weights, extras, mean.aggregate, mean.samples, mean.client_drift)
+
+    def combine_stale(
+        self,
+        assignment: Assignment,
+        config: RoundConfig,
+        step: BufferStep,
+        groups: Sequence[StaleUpdates],
+    ) -> RoundOutcome:
+        """Return the weights after an asynchronous round; see `methods.training.asynchronous`."""
+        weighted, most = assignment.is_weighted, sum(len(group.updates) for group in groups)
+        parts = []
+        for group in groups:
+            frame = self.frame(assignment, group.config)
+            total = frame.summing(most, weighted=weighted)
+            for update in group.updates:
+                total.add(update.read(), update.samples)
+            parts.append(StaleSum(frame, group.weight, total.partial()))
+        mean = moved(self.frame(assignment, config).sent, step, parts)
         weights, extras = self.after(assignment, config, mean.arrays)
         return RoundOutcome(weights, extras, mean.aggregate, mean.samples, mean.client_drift)
 

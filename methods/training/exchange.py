@@ -148,6 +148,26 @@ class CountedUpdate:
 
 
 @dataclass(frozen=True)
+class StaleUpdates:
+    """Updates of an asynchronous round that began from the weights of one round."""
+
+    config: RoundConfig
+    """That round."""
+    weight: int
+    """What each of them counts by the age of these weights, of `STALENESS_STEPS`."""
+    updates: Sequence[CountedUpdate]
+
+
+@dataclass(frozen=True)
+class BufferStep:
+    """How the updates of an asynchronous round become weights."""
+
+    rate: float
+    mixes: bool
+    """Whether the weights are drawn towards the updates, instead of moved as these have moved."""
+
+
+@dataclass(frozen=True)
 class RoundOutcome:
     """What a round's updates became."""
 

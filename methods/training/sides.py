@@ -20,6 +20,7 @@ from fleetledger.methods.errors import MethodError
 from fleetledger.methods.settings import refuse_unknown
 from fleetledger.methods.training.assignment import AveragedSettings, TrainingAssignment
 from fleetledger.methods.training.exchange import (
+    BufferStep,
     ClientUpdate,
     CountedUpdate,
     FitInstruction,
@@ -29,6 +30,7 @@ from fleetledger.methods.training.exchange import (
     RoundConfig,
     RoundOutcome,
     RoundParts,
+    StaleUpdates,
     Summing,
 )
 from fleetledger.methods.training.network_weights import Arrays, decode_weights, encode_weights
@@ -172,6 +174,19 @@ class TrainingCoordinator(ABC, Generic[Assignment]):
 
         Raises `MethodError` where their sum could not be exact.
         """
+
+    def combine_stale(
+        self,
+        assignment: Assignment,
+        config: RoundConfig,
+        step: BufferStep,
+        groups: Sequence[StaleUpdates],
+    ) -> RoundOutcome:
+        """Return what the updates of an asynchronous round became, for descriptors that allow it.
+
+        `config` is the round whose weights are the newest. Raises `MethodError`.
+        """
+        raise MethodError(f"asynchronous: {type(self).__name__} waits for all of a round")
 
     def parts_of(
         self, assignment: Assignment, config: RoundConfig, updates: Sequence[CountedUpdate]

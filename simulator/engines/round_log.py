@@ -133,11 +133,20 @@ class RoundLog:
             loss=told.loss,
             steps=told.steps,
             training_seconds=told.seconds,
+            fleet_seconds=self._fleet_seconds(state, facts),
         )
         kept = KeptRound(round=facts.number, stage=facts.stage, record=record)
         self._kept[kept.round] = kept
         append_line(self._path, kept.model_dump_json())
         self._tell(record)
+
+    def _fleet_seconds(self, state: State, facts: RoundFacts) -> float | None:
+        """Return when new weights came, by the fleet's clock; None where that stands still."""
+        if facts.averaged_index is None:
+            return None
+        (averaged,) = self._ledger.at([facts.averaged_index])
+        opened_ns = state.stages.by_number[facts.stage].opened_ns
+        return max(0, averaged.time_ns - opened_ns) / 1e9 or None
 
     def _averaged(self, facts: RoundFacts) -> WeightsAveraged | None:
         if facts.averaged_index is None:

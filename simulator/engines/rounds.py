@@ -54,6 +54,7 @@ def round_rules(scenario: Scenario, seed: int) -> RoundRules:
         deadline_seconds=rounds.deadline_seconds,
         pause_seconds=rounds.pause_seconds,
         void_rounds=rounds.void_rounds,
+        asynchronous=rounds.asynchronous,
         seed=seed,
     )
 

@@ -42,6 +42,7 @@ _OF_ROUNDS = (
     "loss",
     "steps",
     "training_seconds",
+    "fleet_seconds",
 )
 _SPREADS = ("device_accuracy", "bytes_up", "bytes_down", "compute_seconds", "stored_samples")
 

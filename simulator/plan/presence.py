@@ -1,12 +1,21 @@
-"""Devices that drop out of a stage, and devices that answer late."""
+"""Devices that drop out of a stage, that answer late, and that are slow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.plan.streams import random_stream
 from fleetledger.simulator.scenario.sections import DeviceSettings
+
+
+def draw_slowness(
+    settings: DeviceSettings, devices: Sequence[DeviceId], seed: int
+) -> dict[str, float]:
+    """Return how many times the usual seconds each device trains: log-uniform up to the slowest."""
+    drawn = random_stream(seed, "slowness").random(len(devices))
+    return {n: float(settings.slowest**share) for n, share in zip(devices, drawn, strict=True)}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,12 @@ from pydantic import BaseModel, ValidationError
 from fleetledger.device_agent.kinds import SCENES
 from fleetledger.learning.networks.registry import NETWORKS
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.registry import descriptor, statistics_coordinator, training_coordinator
+from fleetledger.methods.registry import (
+    descriptor,
+    statistics_coordinator,
+    training_coordinator,
+    waits_for_all,
+)
 from fleetledger.methods.training.sides import AnyTrainingAssignment, TrainingCoordinator
 from fleetledger.runtime.setting_faults import describe_faults
 from fleetledger.simulator.datasets.loading import names_of
@@ -74,6 +79,24 @@ def check_method(source: str, scenario: Scenario) -> None:
         )
     if trainer is not None:
         _check_training(source, scenario)
+    _check_pace(source, scenario, None if trainer is None else trainer.method)
+
+
+def _check_pace(source: str, scenario: Scenario, method: str | None) -> None:
+    """Raise `ScenarioError` unless there are rounds whose devices may be slow, or not waited for.
+
+    `method` is the one that trains; None where none does.
+    """
+    rounds, slowest = scenario.rounds, scenario.devices.slowest
+    if method is None or scenario.method.name == JOINT:
+        asked = {"devices.slowest": slowest > 1, "rounds.asynchronous": bool(rounds.asynchronous)}
+        for field in (name for name, is_asked in asked.items() if is_asked):
+            raise ScenarioError(
+                f"{source}: {field}: {scenario.method.name!r} trains in no rounds of a fleet; "
+                "leave it out, or take a method that does, such as 'rounds'"
+            )
+    elif rounds.asynchronous is not None and not descriptor(method).asynchronous:
+        raise ScenarioError(f"{source}: {waits_for_all(method)}")
 
 
 def _check_parts(source: str, scenario: Scenario) -> None:

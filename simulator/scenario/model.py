@@ -72,6 +72,7 @@ class Scenario(Strict):
         _check_absences(self)
         _check_participation(self)
         _check_workers(self)
+        _check_slowness(self)
         _check_ensemble(self)
         _check_dealing(self)
         _check_answers(self)
@@ -162,6 +163,11 @@ def asked_of_time(scenario: Scenario) -> dict[str, object]:
     asked: dict[str, tuple[bool, object]] = {
         "engine.latency_ms": (engine.latency_ms != usual.latency_ms, engine.latency_ms),
         "devices.stragglers": (scenario.devices.stragglers > 0, scenario.devices.stragglers),
+        "devices.slowest": (scenario.devices.slowest > 1, scenario.devices.slowest),
+        "rounds.asynchronous": (
+            scenario.rounds.asynchronous is not None,
+            scenario.rounds.asynchronous and scenario.rounds.asynchronous.combine,
+        ),
         "stages.opened_by": (
             scenario.stages.opened_by != "schedule",
             scenario.stages.opened_by,
@@ -193,6 +199,16 @@ def _check_workers(scenario: Scenario) -> None:
         raise ValueError(
             f"{field} beside {other} {value!r}; workers train devices in a 'loop' on the CPU: "
             "leave one of them out"
+        )
+
+
+def _check_slowness(scenario: Scenario) -> None:
+    """Check that devices are slow where time is simulated."""
+    slowest = scenario.devices.slowest
+    if slowest > 1 and scenario.engine.kind == "mqtt":
+        raise ValueError(
+            f"devices.slowest: {slowest:g} beside engine.kind 'mqtt', whose agents train as fast "
+            "as they can; leave it out, or set engine.kind to 'inprocess'"
         )
 
 

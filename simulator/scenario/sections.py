@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from fleetledger.coordinator.core.rules import AsynchronousRules
 from fleetledger.device_agent.settings import PolicySettings
 from fleetledger.methods.training.exchange import Exemplars
 from fleetledger.runtime.count_words import count_of
@@ -188,6 +189,9 @@ class DeviceSettings(Strict):
     """Probability that a device answers late in a stage."""
     straggler_seconds: float = Field(default=600.0, gt=0)
     """Mean delay of a late answer, in seconds of the fleet's clock; delays are exponential."""
+    slowest: float = Field(default=1.0, ge=1, le=1000)
+    """How many times `engine.training_seconds` the slowest device trains in a round. Each device's
+    speed is drawn once, log-uniform between that and the usual one."""
     policy: PolicySettings = PolicySettings()
     """What the devices' owners allow to leave them."""
     exemplars: Exemplars = "images"
@@ -236,6 +240,10 @@ class RoundSettings(Strict):
     void_rounds: int = Field(default=5, ge=1)
     """Rounds in a row that come to nothing by what devices say or give, after which the run ends
     with an error that names it."""
+    asynchronous: AsynchronousRules | None = None
+    """`[rounds.asynchronous]`: rounds that wait for nobody, as [a fleet has
+    them](rounds.md#asynchronous-rounds); the asked of a round are then those that train at the same
+    time."""
 
 
 class FirstStageSettings(Strict):

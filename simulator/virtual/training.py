@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from fleetledger.device_agent.core import inputs
@@ -126,10 +127,18 @@ class TrainerPoolSettings:
 class TrainerPool:
     """Trains the devices of one world."""
 
-    def __init__(self, loop: Loop, stopwatch: Stopwatch, settings: TrainerPoolSettings) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        stopwatch: Stopwatch,
+        settings: TrainerPoolSettings,
+        slowness: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        """`slowness` says by device how many times the usual seconds it trains, 1 by default."""
         self._loop = loop
         self._stopwatch = stopwatch
         self._settings = settings
+        self._slowness = slowness
         self._waiting: list[Trainee] = []
         self._answers: dict[Trainee, tuple[Input, float]] = {}
         self._files: dict[Digest, bytes] = {}
@@ -145,8 +154,11 @@ class TrainerPool:
     def enter(self, trainee: Trainee) -> None:
         """Train a device; it is told when the time of its training is over."""
         self._waiting.append(trainee)
-        due = self._loop.clock.now + self._settings.seconds
+        due = self._loop.clock.now + self._seconds(trainee)
         self._loop.at(due, lambda: self._leave(trainee))
+
+    def _seconds(self, trainee: Trainee) -> float:
+        return self._settings.seconds * self._slowness.get(trainee.instruction.device, 1.0)
 
     def _leave(self, trainee: Trainee) -> None:
         if trainee not in self._answers:
@@ -198,7 +210,7 @@ class TrainerPool:
         if isinstance(answer, Declined):  # training left the numbers
             return inputs.TrainingFailed(request.job, answer.reason, hopeless=True)
         # Fleet time, so that equal runs send equal bytes.
-        done = TrainingDone(answer, self._settings.seconds)
+        done = TrainingDone(answer, self._seconds(trainee))
         return answered(request, done, (), trainee.blobs)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.core.rules import AdapterRules, RolloutRules
+from fleetledger.coordinator.core.rules import AdapterRules, AsynchronousRules, RolloutRules
 from fleetledger.coordinator.program.broker import mqtt_settings
 from fleetledger.coordinator.settings import (
     FILE_NAME,
@@ -114,3 +114,18 @@ def test_a_fleet_that_does_not_learn_has_no_method_and_no_stages(tmp_path: Path)
     assert "[stages]" not in text
     assert not load(tmp_path).learning
     assert not load(tmp_path).rules.learning
+
+
+def test_asynchronous_rounds_are_refused_of_a_method_that_needs_all_answers(tmp_path: Path) -> None:
+    write_new(tmp_path, SETTINGS)
+    file = tmp_path / FILE_NAME
+    text = "fleet = 'demo'\n[method]\nname = '{}'\n[rounds.asynchronous]\nbuffer = 3\n"
+    file.write_text(text.format("lga"), "utf-8")
+    with pytest.raises(SettingsError, match=r"rounds\.asynchronous: 'lga' needs all answers"):
+        load(tmp_path)
+    file.write_text(text.format("rounds"), "utf-8")
+    found = load(tmp_path)
+    assert found.rounds.asynchronous == AsynchronousRules(buffer=3)
+    file.unlink()
+    write_new(tmp_path, found)
+    assert load(tmp_path) == found

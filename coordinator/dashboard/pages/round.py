@@ -12,6 +12,7 @@ from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sour
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports import stages
 from fleetledger.coordinator.reports.stages import AnswerRow
+from fleetledger.coordinator.topics.rounds.entries import Buffering
 from fleetledger.coordinator.topics.rounds.state import RoundFacts
 from fleetledger.coordinator.topics.rounds.views import opening
 from fleetledger.transport.pages.words import plural
@@ -28,8 +29,11 @@ class RoundPage(PageModel):
     """Digest of the weights that it gave; empty where there are none."""
     aggregate: str
     remarks: tuple[str, ...]
+    buffer: int | None
+    """Answers that an asynchronous round takes; None of other rounds."""
     devices: tuple[AnswerRow, ...]
-    """Those that were asked; `state` is what came of it, such as `counted` or `missing`."""
+    """Those that were asked; `state` is what came of it, such as `counted` or `missing`. Of an
+    asynchronous round those whose answers count come first, whichever round asked them."""
     observers: tuple[str, ...]
     before: int | None
     after: int | None
@@ -38,7 +42,8 @@ class RoundPage(PageModel):
 def read(sources: Sources, asked: Asked) -> RoundPage:
     """Return a round; raise `NotThereError` where there is none."""
     ledger, number = sources.ledger, number_in_path(asked, "number", "round")
-    rounds = state_of(ledger).rounds.facts
+    state = state_of(ledger)
+    rounds = state.rounds.facts
     found = rounds.get(number)
     if found is None:
         raise NotThereError(f"There is no round {number}; the page of a stage lists its rounds.")
@@ -46,8 +51,18 @@ def read(sources: Sources, asked: Asked) -> RoundPage:
     closed = _body(ledger, found.closed_index)
     averaged = _body(ledger, found.averaged_index)
     answers = stages.answers_to(ledger, number)
+    devices = tuple(_device(name, answers.get(name), closed) for name in sorted(opened.cohort))
+    if opened.buffering is not None:
+        newest = state.rounds.by_number[number].answers.values() if not closed else ()
+        counted = closed.get("counted", tuple(item.index for item in newest))
+        train = {n for n, order in state.rounds.standing.items() if order.number == number}
+        told = (_asked(name, answers.get(name), name in train) for name in sorted(opened.cohort))
+        came = stages.counted_in(ledger, counted, closed.get("staleness", {}))
+        here = {row.index for row in came}
+        devices = (*came, *(row for row in told if row.index is None or row.index not in here))
     return RoundPage(
-        title=_title(found, answers),
+        title=_title(found, answers, opened.buffering),
+        buffer=None if opened.buffering is None else opened.buffering.answers,
         line=replace(found),  # a copy: that of the state goes on
         rounds_of_stage=opened.rounds_of_stage,
         deadline_seconds=opened.deadline_seconds,
@@ -55,7 +70,7 @@ def read(sources: Sources, asked: Asked) -> RoundPage:
         result=averaged["weights"]["digest"] if averaged else "",
         aggregate=averaged.get("aggregate", ""),
         remarks=tuple(averaged.get("remarks", ())),
-        devices=tuple(_device(name, answers.get(name), closed) for name in sorted(opened.cohort)),
+        devices=devices,
         observers=opened.observers,
         before=max((one for one in rounds if one < number), default=None),
         after=min((one for one in rounds if one > number), default=None),
@@ -66,13 +81,20 @@ def _body(ledger: LedgerReader, index: int | None) -> Mapping[str, Any]:
     return {} if index is None else ledger.entry(index).body
 
 
-def _title(found: RoundFacts, answers: Mapping[str, AnswerRow]) -> str:
+def _title(found: RoundFacts, answers: Mapping[str, AnswerRow], buffering: Buffering | None) -> str:
     asked = plural(found.asked, "device")
+    if buffering is not None and found.state == "open":
+        return f"Round {found.number} is open, and takes {plural(buffering.answers, 'answer')}."
     if found.state == "open":
         return f"Round {found.number} is open: {len(answers)} of {asked} answered."
     if found.state in {"came to nothing", "failed"}:
         return f"Round {found.number} came to nothing: {found.reason or 'nobody answered'}."
     counted = f"{found.counted or 0} of {asked} counted"
+    if buffering is not None:
+        oldest = plural(found.staleness or 0, "version")
+        counted = (
+            f"{plural(found.counted or 0, 'answer')} counted, from weights {oldest} old at most"
+        )
     if found.state == "averaged":
         drift = "" if found.drift is None else f", with a drift of {found.drift:.2f}"
         return f"Round {found.number} gave new weights: {counted}{drift}."
@@ -85,6 +107,15 @@ def _device(name: str, answer: AnswerRow | None, closed: Mapping[str, Any]) -> A
     state = "refused" if answer is None and refused else _outcome(answer, closed)
     found = answer or AnswerRow(name)
     return replace(found, state=state, reason=refused or found.reason)
+
+
+def _asked(name: str, answer: AnswerRow | None, trains: bool) -> AnswerRow:
+    """Return what came of a device that an asynchronous round asked."""
+    if answer is None:
+        return AnswerRow(name, state="trains" if trains else "over")
+    if answer.state == "nothing":
+        return replace(answer, state="could not" if answer.reason else "nothing")
+    return replace(answer, state="counts in a later round") if answer.state == "answer" else answer
 
 
 def _outcome(answer: AnswerRow | None, closed: Mapping[str, Any]) -> str:

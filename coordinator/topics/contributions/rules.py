@@ -113,7 +113,8 @@ class Intake:
         entry = entries.ContributionAccepted(
             part=body.part,
             replaces=None if body.round else self._replaces(device, body),
-            late=body.round is not None and self._is_closed(body.round.number),
+            late=body.round is not None
+            and not self._state.rounds.counts(device, body.round.number),
             installation=self._state.devices.admitted[device].installation,
         )
         taken = record_for(device, entry)
@@ -338,9 +339,6 @@ class Intake:
         current = self._state.rounds.by_number.get(number)
         return current is not None and (device in current.cohort or device in current.observers)
 
-    def _is_closed(self, number: int) -> bool:
-        return self._state.rounds.by_number[number].closed is not None
-
     def _nothing_index(self, device: DeviceId, body: Nothing) -> int | None:
         """Return the entry that says already what `body` says."""
         if body.round is None:
@@ -428,8 +426,8 @@ class Intake:
         current = self._state.rounds.current
         if body.round is None or current is None or current.closed is not None:
             return
-        if current.opened.number == body.round.number and device in current.cohort:
-            told = self._live.refused.setdefault(body.round.number, {})
+        if self._state.rounds.asks(device) is self._state.rounds.by_number.get(body.round.number):
+            told = self._live.refused.setdefault(current.opened.number, {})
             told[device] = reason[:MAX_REFUSAL]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from fleetledger.coordinator.core.decision import Decision, ask, record
 from fleetledger.coordinator.core.live import NANOSECONDS, Live
@@ -12,21 +13,29 @@ from fleetledger.coordinator.core.rules import RoundRules
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.core.work import AverageRound
 from fleetledger.coordinator.topics.contributions.bounds import Bounds
-from fleetledger.coordinator.topics.rounds.entries import RoundClosed
+from fleetledger.coordinator.topics.rounds.buffers import Ending, ending_of
+from fleetledger.coordinator.topics.rounds.cohorts import Cohorts
+from fleetledger.coordinator.topics.rounds.entries import CohortContinued, RoundClosed
 from fleetledger.coordinator.topics.rounds.phases import is_opening
 from fleetledger.coordinator.topics.rounds.retention import Retention
-from fleetledger.coordinator.topics.rounds.state import Round, RoundAnswered
+from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import DeviceId
+
+_MOST_ASKED = 10_000
+"""Devices that one entry asks further."""
 
 
 class RoundClosing:
     """Decides when a round closes."""
 
-    def __init__(self, rules: RoundRules, state: State, live: Live, bounds: Bounds) -> None:
+    def __init__(
+        self, rules: RoundRules, state: State, live: Live, cohorts: Cohorts, bounds: Bounds
+    ) -> None:
         self._rules = rules
         self._state = state
         self._live = live
+        self._cohorts = cohorts
         self._bounds = bounds
         self._retention = Retention(rules, state)
 
@@ -35,20 +44,33 @@ class RoundClosing:
         if current.closed is not None:
             return self._average(current)
         opened = current.opened
-        if current.heard >= self._awaited(current):
+        full = opened.buffering is not None and not current.takes_more
+        if full:
+            return self._close(current, f"its {count_of(len(current.answers), 'answer')}")
+        if opened.buffering is None and current.heard >= self._awaited(current.cohort):
             return self._close(current, "everybody answered")
         if opened.stage != self._state.stages.open:
             return self._close(current, f"stage {opened.stage} is closed")
         if (now_ns - current.opened_ns) / NANOSECONDS >= opened.deadline_seconds:
             return self._close(current, f"deadline of {opened.deadline_seconds:g} s")
+        return Decision() if opened.buffering is None else self._ask_more(current, now_ns)
+
+    def _ask_more(self, current: Round, now_ns: int) -> Decision:
+        """Ask further devices in an asynchronous round, or close it where nobody is left."""
+        number, standing = current.opened.number, self._state.rounds.standing
+        free = self._cohorts.free(number, now_ns)[:_MOST_ASKED]
+        if free:
+            return record(CohortContinued(number=number, cohort=free))
+        if current.heard and not self._awaited(standing):
+            return self._close(current, "everybody answered")
         return Decision()
 
-    def _awaited(self, current: Round) -> frozenset[DeviceId]:
-        """Return the devices of a cohort that take part and are led."""
+    def _awaited(self, devices: Iterable[DeviceId]) -> frozenset[DeviceId]:
+        """Return those of the devices that take part and are led."""
         admitted, keys = self._state.devices.admitted, self._state.keys
         return frozenset(
             device
-            for device in current.cohort
+            for device in devices
             if device in admitted and admitted[device].led and not keys.of(device).revoked
         )
 
@@ -59,6 +81,12 @@ class RoundClosing:
         if not enough:
             why = f"{why}, with {len(current.answers)} of {count_of(needed, 'answer')} needed"
         weights = self._bounds.weights(current) if enough else {}
+        refused = self._refused(current)
+        ending = Ending(tuple(d for d in opened.cohort if d not in heard), (), {})
+        if opened.buffering is not None:
+            lost = self._state.rounds.standing.keys() - self._awaited(self._state.rounds.standing)
+            over = lost.union(*refused.values())
+            ending = ending_of(self._state, current, over)
         closed = RoundClosed(
             number=opened.number,
             reason=why,
@@ -66,8 +94,10 @@ class RoundClosing:
             weights=weights,
             nothing=tuple(sorted(current.nothing)),
             failed=tuple(sorted(current.unable)),
-            missing=tuple(device for device in opened.cohort if device not in heard),
-            refused=self._refused(current),
+            missing=ending.devices,
+            refused=refused,
+            staleness=ending.staleness if enough else {},
+            left_out=ending.left_out,
         )
         told = ask(*(TellOperator(text) for text in _said(current, weights)))
         return record(closed) + told + (Decision() if enough else self._retention.done(current))
@@ -82,6 +112,8 @@ class RoundClosing:
 
     def _needed(self, current: Round) -> int:
         """Return how many answers are enough."""
+        if current.opened.buffering is not None:
+            return 1
         # Devices without data are no reason to give a round up; nor, where owners are asked for
         # something before the rounds, are those that decline.
         excused = len(current.nothing)
@@ -92,12 +124,18 @@ class RoundClosing:
     def _average(self, current: Round) -> Decision:
         assert current.closed is not None
         self._live.making_model = True
-        weights = current.closed.weights
+        closed = current.closed
         inputs = tuple(
-            RoundAnswered(item.index, item.payload, weights.get(item.index, item.samples))
+            replace(
+                item,
+                samples=closed.weights.get(item.index, item.samples),
+                staleness=closed.staleness.get(item.index, 0),
+            )
             for item in current.answers.values()
         )
-        return ask(AverageRound(self._state.lineages.trained, current.opened, inputs))
+        began = {item.began for item in inputs} - {current.opened.number}
+        older = tuple(self._state.rounds.by_number[number].opened for number in sorted(began))
+        return ask(AverageRound(self._state.lineages.trained, current.opened, inputs, older))
 
 
 def _said(current: Round, weights: Mapping[int, int]) -> Iterator[str]:

@@ -36,6 +36,27 @@ class Cohorts:
         looks = self._state.lineages.trained.observes and due.begins_round
         return cohort, tuple(sorted(set(able).difference(cohort))) if looks else ()
 
+    def free(self, number: int, now_ns: int) -> Devices:
+        """Return who is asked next in an asynchronous round: so many that all places are taken.
+
+        A device has a place while it is here and trains no longer than a round may take.
+        """
+        rounds, able = self._state.rounds, self.able()
+        since_ns = now_ns - round(self._rules.deadline_seconds * NANOSECONDS)
+        taken = sum(
+            order.asked_ns > since_ns and self._live.seen(device).boot is not None
+            for device, order in rounds.standing.items()
+        )
+        places = self._wanted(able) - taken
+        if places <= 0:
+            return ()
+        busy = rounds.standing.keys() | rounds.waiting.keys()
+        current = rounds.by_number.get(number)
+        if current is not None:
+            busy |= current.answers.keys()
+        free = [n for n in able if n not in busy and number not in rounds.of(n).answers]
+        return self._first(free, places, number)
+
     def able(self) -> list[DeviceId]:
         """Return the devices that are there and can train, but for those that judge an adapter."""
         network, answers = self._state.lineages.trained, dict[int, bool]()
@@ -73,13 +94,17 @@ class Cohorts:
         )
 
     def _drawn(self, able: list[DeviceId], number: int) -> Devices:
-        if not able:
-            return ()
+        return self._first(able, self._wanted(able), number)
+
+    def _wanted(self, able: list[DeviceId]) -> int:
         asked = self._rules.cohort
-        wanted = asked if isinstance(asked, int) else max(1, math.ceil(asked * len(able)))
-        if wanted >= len(able):
-            return tuple(sorted(able))
-        order = sorted(able, key=lambda device: _draw(self._rules.seed, number, device))
+        return asked if isinstance(asked, int) else max(1, math.ceil(asked * len(able)))
+
+    def _first(self, devices: list[DeviceId], wanted: int, number: int) -> Devices:
+        """Return so many of the devices, in the order of the round's hash."""
+        if wanted >= len(devices):
+            return tuple(sorted(devices))
+        order = sorted(devices, key=lambda device: _draw(self._rules.seed, number, device))
         return tuple(sorted(order[:wanted]))
 
     def _can_train(self, device: DeviceId) -> bool:

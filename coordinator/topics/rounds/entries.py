@@ -12,6 +12,8 @@ from fleetledger.coordinator.topics.contributions.entries import (
     MAX_REASON,
 )
 from fleetledger.runtime.count_words import agree, count_of
+from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.rounds import TRAIN, ExtraName, PhaseName, RoundNumber, RoundTerms
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
@@ -20,16 +22,45 @@ MAX_REFUSAL = 200
 RefusalReason = Annotated[str, Field(max_length=MAX_REFUSAL)]
 
 
+class Buffering(Strict):
+    """How answers count in an asynchronous round, whichever round's weights they began from."""
+
+    answers: int = Field(ge=1)
+    """Answers after which the round closes."""
+    mixes: bool
+    """Whether the weights are drawn towards the answers, instead of moved as these have moved."""
+    rate: float
+    """Factor of the mean step."""
+    staleness_weights: tuple[int, ...] = Field(min_length=1)
+    """Weight of an answer by the age of its weights in versions, of 256; older ones do not
+    count."""
+
+    @property
+    def max_staleness(self) -> int:
+        """Versions by which an answer's weights may be old."""
+        return len(self.staleness_weights) - 1
+
+
 class RoundOpened(RoundTerms, EntryBody):
     """A cohort was asked for one phase of a stage; `aliases` are those of that moment."""
 
     kind: ClassVar[str] = "round.opened"
     stage: int
     cohort: tuple[DeviceId, ...]
+    """An asynchronous round asks further devices as others answer."""
     observers: tuple[DeviceId, ...] = ()
     """Devices that are asked only to look at their images; nobody waits for them."""
+    buffering: Buffering | None = Field(default=None, exclude_if=is_absent)
+    """Given for an asynchronous round."""
 
     def say(self, at: EntryContext) -> str:
+        if self.buffering is not None:
+            asked = f"asks {some(self.cohort)} to train" if self.cohort else "asks nobody yet"
+            return (
+                f"Round {self.number} (stage {self.stage}, {self.round_of_stage} of "
+                f"{self.rounds_of_stage}) {asked} from weights {self.weights.digest.short}, and "
+                f"takes {count_of(self.buffering.answers, 'answer')}, also to rounds before it."
+            )
         looking = f" Only looking at images: {some(self.observers)}." if self.observers else ""
         what = "to train" if self.phase == TRAIN else f"for phase {self.phase!r}"
         after = (
@@ -43,9 +74,10 @@ class RoundOpened(RoundTerms, EntryBody):
 
 
 class CohortContinued(EntryBody):
-    """Further devices that a round asks, whose names one entry cannot hold.
+    """Further devices that a round asks.
 
-    It follows the entry of its opening, or another one like it, and is committed with that.
+    Where one entry cannot hold all names, it follows that of the opening, or another one like it,
+    and is committed with that. An asynchronous round asks further devices at any time.
     """
 
     kind: ClassVar[str] = "cohort.continued"
@@ -84,9 +116,19 @@ class RoundClosed(EntryBody):
     """Devices of the cohort that did not answer in time."""
     refused: dict[RefusalReason, tuple[DeviceId, ...]] = Field(default_factory=dict)
     """Those of the missing whose answers were refused, by what was said of these."""
+    staleness: dict[int, int] = Field(default_factory=dict, exclude_if=is_absent)
+    """Of the answers that count, those that began from older weights, with the age in versions."""
+    left_out: tuple[int, ...] = Field(default=(), exclude_if=is_absent)
+    """Answers that came for a later asynchronous round, and whose weights are too old for it."""
 
     def say(self, at: EntryContext) -> str:
         missing = f" Missing: {names_of(self.missing)}." if self.missing else ""
+        if self.staleness:
+            oldest = count_of(max(self.staleness.values()), "version")
+            old = len(self.staleness)
+            missing = f" {old} of them began from older weights, by {oldest} at most.{missing}"
+        if self.left_out:
+            missing += f" Left out, since they are too old: {_entries(self.left_out)}."
         failed = f" Gave no answer and said why: {names_of(self.failed)}." if self.failed else ""
         refused = "".join(
             f" Refused: {names_of(devices)} ({reason})." for reason, devices in self.refused.items()
@@ -100,6 +142,10 @@ class RoundClosed(EntryBody):
         )
         said = f"{less}{missing}{refused}{failed}"
         return f"Round {self.number} closed because of {self.reason}: {what}.{said}"
+
+
+def _entries(indices: tuple[int, ...]) -> str:
+    return f"{'entry' if len(indices) == 1 else 'entries'} {', '.join(map(str, indices))}"
 
 
 class WeightsAveraged(EntryBody):
@@ -172,6 +218,8 @@ class AnswersPruned(EntryBody):
 
     kind: ClassVar[str] = "answers.pruned"
     number: RoundNumber
+    began: tuple[RoundNumber, ...] = Field(default=(), exclude_if=is_absent)
+    """Rounds before it whose answers counted in it."""
 
     def say(self, at: EntryContext) -> str:
         return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import accumulate, takewhile
 
 from fleetledger.coordinator.core.entry import EntryBody, EntryContext
@@ -31,7 +32,7 @@ _NAME_BYTES = len('"",')
 
 
 def _open(rounds: state.RoundsState, body: entries.RoundOpened, at: EntryContext) -> None:
-    rounds.by_number[body.number] = state.Round(body, at.index, at.time_ns, rounds.weights)
+    rounds.begin_round(state.Round(body, at.index, at.time_ns, rounds.weights))
     rounds.facts[body.number] = state.RoundFacts(
         body.number,
         body.stage,
@@ -45,16 +46,26 @@ def _open(rounds: state.RoundsState, body: entries.RoundOpened, at: EntryContext
         body.weights.size,
     )
     rounds.last_number = body.number
-    for device in (*body.cohort, *body.observers):
-        rounds.by_device.setdefault(device, state.DeviceRounds()).order_action = at.index
+    _ask(rounds, body, at)
 
 
 def _continue(rounds: state.RoundsState, body: entries.CohortContinued, at: EntryContext) -> None:
     rounds.by_number[body.number].asks_too(body.cohort, body.observers)
     facts = rounds.facts[body.number]
     facts.asked, facts.looking = facts.asked + len(body.cohort), facts.looking + len(body.observers)
-    for device in body.devices:
+    _ask(rounds, body, at)
+
+
+def _ask(
+    rounds: state.RoundsState,
+    body: entries.RoundOpened | entries.CohortContinued,
+    at: EntryContext,
+) -> None:
+    for device in (*body.cohort, *body.observers):
         rounds.by_device.setdefault(device, state.DeviceRounds()).order_action = at.index
+    if rounds.by_number[body.number].opened.buffering is not None:
+        order = state.StandingOrder(body.number, at.time_ns)
+        rounds.standing.update(dict.fromkeys(body.cohort, order))
 
 
 def in_parts(
@@ -96,6 +107,11 @@ def _close(rounds: state.RoundsState, body: entries.RoundClosed, at: EntryContex
     facts.counted, facts.missing = len(body.counted), len(body.missing)
     for device in current.unheard:
         rounds.by_device[device].order_action = at.index
+        rounds.standing.pop(device, None)
+    left_out = [name for name, one in rounds.waiting.items() if one.index in body.left_out]
+    current.left_out += [rounds.waiting.pop(device) for device in left_out]
+    if current.opened.buffering is not None:
+        facts.staleness = max((body.staleness.get(index, 0) for index in body.counted), default=0)
     if not body.counted:
         _begin_again(rounds, current)
 
@@ -120,7 +136,7 @@ def _average(rounds: state.RoundsState, body: entries.WeightsAveraged, at: Entry
     inputs = set(body.inputs)
     for device, answer in current.answers.items():
         if answer.index in inputs:
-            rounds.by_device[device].averaged[body.number] = at.index
+            rounds.by_device[device].averaged[answer.began] = at.index
     rounds.weights = state.Weights(
         body.weights, body.class_names, at.index, dict(body.extras), body, at.time_ns
     )
@@ -173,8 +189,8 @@ def _take_answer(rounds: state.RoundsState, body: ContributionAccepted, at: Entr
         facts.answers_bytes += part.payload_bytes
         facts.seen.add(at.maker, answer.observation)
     if not body.late:
-        answered = state.RoundAnswered(at.index, part.payload, sum(part.samples.values()))
-        rounds.by_number[answer.number].answers[at.maker] = answered
+        samples = sum(part.samples.values())
+        rounds.take(at.maker, state.RoundAnswered(at.index, part.payload, samples, answer.number))
 
 
 def _take_nothing(rounds: state.RoundsState, body: NothingReported, at: EntryContext) -> None:
@@ -186,6 +202,10 @@ def _take_nothing(rounds: state.RoundsState, body: NothingReported, at: EntryCon
     if number in rounds.facts:
         rounds.facts[number].seen.add(at.maker, body.nothing.observation)
     current = rounds.by_number.get(number)
+    if current is not None and current.opened.buffering is not None:
+        if rounds.asks(at.maker) is current:
+            rounds.standing.pop(at.maker, None)
+        current = rounds.current
     if current is None or current.closed is not None:
         return
     if at.maker in current.observers:
@@ -217,6 +237,8 @@ def _move_times(rounds: state.RoundsState, body: ClockCorrected, _at: EntryConte
         item.opened_ns -= body.by_ns
         if item.ended_ns is not None:
             item.ended_ns -= body.by_ns
+    for device, order in rounds.standing.items():
+        rounds.standing[device] = replace(order, asked_ns=order.asked_ns - body.by_ns)
     if rounds.weights is not None:
         rounds.weights = rounds.weights.set_back(body.by_ns)
 

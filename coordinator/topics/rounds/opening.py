@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 
 from fleetledger.coordinator.core.decision import Decision, record, together
-from fleetledger.coordinator.core.live import Live
 from fleetledger.coordinator.core.rules import RoundRules
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.topics.proxy.rules import Proxy
 from fleetledger.coordinator.topics.proxy.state import NEW_MODEL, OLD_MODEL
+from fleetledger.coordinator.topics.rounds.buffers import buffering_of
 from fleetledger.coordinator.topics.rounds.cohorts import Cohorts
-from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.coordinator.topics.rounds.entries import Buffering, RoundOpened
 from fleetledger.coordinator.topics.rounds.kinds import in_parts
 from fleetledger.coordinator.topics.rounds.phases import Due
 from fleetledger.coordinator.topics.rounds.retention import Retention
 from fleetledger.coordinator.topics.rounds.state import Weights
 from fleetledger.coordinator.topics.rounds.void import VoidRounds
-from fleetledger.coordinator.topics.stages.rules import CanLearn
+from fleetledger.methods.registry import descriptor
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.values import ClassName
 
@@ -25,14 +25,12 @@ from fleetledger.schemas.values import ClassName
 class RoundOpening:
     """Decides when a round opens."""
 
-    def __init__(
-        self, rules: RoundRules, state: State, live: Live, can_learn: CanLearn, proxy: Proxy
-    ) -> None:
+    def __init__(self, rules: RoundRules, state: State, cohorts: Cohorts, proxy: Proxy) -> None:
         self._rules = rules
         self._state = state
         self._proxy = proxy
-        self._cohorts = Cohorts(rules, state, live, can_learn)
-        self._void = VoidRounds(rules, state, self._cohorts)
+        self._cohorts = cohorts
+        self._void = VoidRounds(rules, state, cohorts)
         self._retention = Retention(rules, state)
 
     def due(self, stage: int, due: Due, now_ns: int) -> Decision:
@@ -45,14 +43,18 @@ class RoundOpening:
             return Decision()
         until = self._proxy.waits_until()
         if until is None:
-            return self._open(stage, due)
+            return self._open(stage, due, now_ns)
         return Decision() if now_ns < until else self._proxy.missed()
 
-    def _open(self, stage: int, due: Due) -> Decision:
+    def _open(self, stage: int, due: Due, now_ns: int) -> Decision:
         state = self._state
-        number = state.rounds.last_number + 1
-        cohort, observers = self._cohorts.draw(due, number)
-        if not cohort or state.rounds.weights is None:
+        number, buffering = state.rounds.last_number + 1, self._buffering(due)
+        if buffering is None:
+            cohort, observers = self._cohorts.draw(due, number)
+        else:
+            cohort, observers = self._cohorts.free(number, now_ns), ()
+        goes_on = buffering and (state.rounds.standing or state.rounds.waiting)
+        if not (cohort or goes_on) or state.rounds.weights is None:
             return Decision()
         rows, names = self._rows(due, state.rounds.weights)
         opened = RoundOpened(
@@ -71,11 +73,19 @@ class RoundOpening:
             extras=self._extras(state.rounds.weights),
             seed=_seed(self._rules.seed, number),
             deadline_seconds=self._rules.deadline_seconds,
+            buffering=buffering,
         )
         begun = None if due.follows is None else state.rounds.first_of(due.follows).weights
         first, rest = in_parts(opened)
         opening = together(record(body) for body in (first, *rest))
         return opening + self._retention.older_weights(begun)
+
+    def _buffering(self, due: Due) -> Buffering | None:
+        """Return how answers count, where the stage's rounds are asynchronous."""
+        network, rules = self._state.lineages.trained, self._rules.asynchronous
+        if rules is None or not due.begins_round or not descriptor(network.method).asynchronous:
+            return None
+        return buffering_of(rules)
 
     def _rows(
         self, due: Due, weights: Weights

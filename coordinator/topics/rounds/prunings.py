@@ -30,7 +30,7 @@ class Prunings:
         if entry.kind == WeightsPruned.kind:
             self._weights.update(body["digests"])
         elif entry.kind == AnswersPruned.kind:
-            self._rounds.add(body["number"])
+            self._rounds.update((body["number"], *body.get("began", ())))
         if not missing:
             return
         answer = body["part"]["round"] if entry.kind == ContributionAccepted.kind else None

@@ -28,10 +28,12 @@ class Retention:
 
     def done(self, current: Round) -> Decision:
         """Keep no answers of a round that is done."""
-        deleted = self._answers(*(item.payload for item in current.answers.values()))
+        answers = (*current.answers.values(), *current.left_out)
+        deleted = self._answers(*(item.payload for item in answers))
         if not deleted.requests:
             return deleted
-        return record(AnswersPruned(number=current.opened.number)) + deleted
+        began = tuple(sorted({item.began for item in answers} - {current.opened.number}))
+        return record(AnswersPruned(number=current.opened.number, began=began)) + deleted
 
     def came_late(self, answer: Contribution) -> Decision:
         """Keep no weights that came after their round was closed.
@@ -40,9 +42,11 @@ class Retention:
         """
         assert answer.round is not None
         current = self._state.rounds.by_number.get(answer.round.number)
-        if current is None or current.closed is None:
+        newest = self._state.rounds.current
+        if current is None or newest is None:
             return Decision()
-        if answer.payload in {item.payload for item in current.answers.values()}:
+        counted = (*current.answers.values(), *newest.answers.values())
+        if answer.payload in {item.payload for item in counted}:
             return Decision()
         deleted = self._answers(answer.payload)
         if not deleted.requests or current.answers:
@@ -74,7 +78,8 @@ class Retention:
         """Delete payloads, but none whose bytes something else needs."""
         if self._rules.retention == "all":
             return Decision()
-        needed = needed_blobs(self._state)
+        waiting = self._state.rounds.waiting.values()
+        needed = needed_blobs(self._state) | {item.payload for item in waiting}
         over = tuple(payload for payload in payloads if payload not in needed)
         return ask(PruneBlobs(over)) if over else Decision()
 
@@ -88,4 +93,6 @@ def needed_blobs(state: State) -> frozenset[Digest]:
     if state.rounds.weights is not None:
         needed |= state.rounds.weights.blobs
         needed |= {offer.digest for offer in state.proxy.offers.values()}
+    for opened in state.rounds.begun():
+        needed |= {opened.weights.digest, *(offer.digest for offer in opened.extras.values())}
     return frozenset(needed)

@@ -14,6 +14,7 @@ The rules, for as long as a stage of a network is open:
   come later are recorded, and left out of that round for good.
 - With fewer answers than the quorum, a round comes to nothing: the fleet's weights are those that
   it began with, and after a pause the next round begins. It does not count.
+- Asynchronous rounds wait for nobody: see `coordinator.topics.rounds.buffers`.
 - Where the network's method has a proxy, the next round waits for what it chooses; see
   `coordinator.topics.proxy.rules`.
 - What is deleted of weights, `coordinator.topics.rounds.retention` says.
@@ -32,6 +33,7 @@ from fleetledger.coordinator.topics.contributions.bounds import Bounds
 from fleetledger.coordinator.topics.lineages.entries import Lineage
 from fleetledger.coordinator.topics.proxy.rules import Proxy
 from fleetledger.coordinator.topics.rounds.closing import RoundClosing
+from fleetledger.coordinator.topics.rounds.cohorts import Cohorts
 from fleetledger.coordinator.topics.rounds.entries import RoundFailed, WeightsAveraged
 from fleetledger.coordinator.topics.rounds.opening import RoundOpening
 from fleetledger.coordinator.topics.rounds.phases import due_phase
@@ -51,8 +53,9 @@ class Rounds:
         self._live = live
         self.proxy = Proxy(rules.rounds, state, live)
         self.retention = Retention(rules.rounds, state)
-        self._opening = RoundOpening(rules.rounds, state, live, can_learn, self.proxy)
-        self._closing = RoundClosing(rules.rounds, state, live, Bounds(rules.bounds, state))
+        cohorts, bounds = Cohorts(rules.rounds, state, live, can_learn), Bounds(rules.bounds, state)
+        self._opening = RoundOpening(rules.rounds, state, cohorts, self.proxy)
+        self._closing = RoundClosing(rules.rounds, state, live, cohorts, bounds)
         self._finishing = RoundFinishing(state, live, stages)
 
     def due(self, now_ns: int) -> Decision:

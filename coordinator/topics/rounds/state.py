@@ -74,7 +74,7 @@ class DeviceRounds:
     answers: dict[int, AnsweredRound] = field(default_factory=dict)
     """By number of the round."""
     averaged: dict[int, int] = field(default_factory=dict)
-    """Rounds whose mean has an answer of this device in it, with the entry of the mean."""
+    """Rounds whose answer of this device is in a mean, with the entry of the mean."""
     order_action: int = 0
     """Index of the last entry that changed what this device alone is asked to do."""
 
@@ -104,6 +104,14 @@ class Round:
     averaged: bool = False
     failed: str | None = None
     """Why its answers could not be averaged."""
+    left_out: list[RoundAnswered] = field(default_factory=list)
+    """Answers that came for a later round and count in none."""
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether another answer counts in it, of an asynchronous round."""
+        terms = self.opened.buffering
+        return terms is not None and self.closed is None and len(self.answers) < terms.answers
 
     def asks_too(self, cohort: tuple[DeviceId, ...], observers: tuple[DeviceId, ...]) -> None:
         """Take in further devices of the cohort, and further observers."""
@@ -202,6 +210,9 @@ class RoundFacts:
     closed_ns: int | None = None
     counted: Annotated[int | None, Column("counted")] = None
     missing: Annotated[int | None, Column("missing")] = None
+    staleness: Annotated[int | None, Column("oldest", sparse=True)] = None
+    """Age in versions of the oldest weights that a counted answer of an asynchronous round began
+    from."""
     reason: str | None = None
     averaged_index: int | None = None
     averaging_seconds: float | None = None
@@ -277,6 +288,19 @@ class RoundAnswered:
     index: int
     payload: Digest
     samples: int
+    began: int = 0
+    """The round that it answers, with whose weights it began."""
+    staleness: int = 0
+    """Versions by which these weights are old where it counts."""
+
+
+@dataclass(frozen=True)
+class StandingOrder:
+    """Order of an asynchronous round that is neither answered nor over."""
+
+    number: int
+    """Of the round."""
+    asked_ns: int
 
 
 @dataclass(frozen=True)
@@ -342,6 +366,10 @@ class RoundsState:
     """What is kept no longer of what rounds gave."""
     former_made: dict[int, AveragedWeights] = field(default_factory=dict)
     """What rounds of earlier lineages gave, until it is kept no longer."""
+    standing: dict[DeviceId, StandingOrder] = field(default_factory=dict)
+    """Orders of asynchronous rounds; an answer to them counts in the round that is open then."""
+    waiting: dict[DeviceId, RoundAnswered] = field(default_factory=dict)
+    """Answers that count in the next asynchronous round; in the order of the ledger."""
     taint: Taint = field(init=False)
     """Which models descend from answers to rounds."""
 
@@ -356,6 +384,67 @@ class RoundsState:
     def of(self, device: DeviceId) -> DeviceRounds:
         """Return what a device was asked and answered, to read."""
         return self.by_device.get(device) or DeviceRounds()
+
+    def asks(self, device: DeviceId) -> Round | None:
+        """Return the round that a device has an order of, to train or to look; None without one."""
+        standing = self.standing.get(device)
+        if standing is not None:
+            return self.by_number[standing.number]
+        current = self.current
+        if current is None or current.closed is not None:
+            return None
+        asked = device in current.cohort or device in current.observers
+        answered = current.opened.number in self.of(device).answers
+        return current if asked and not answered else None
+
+    def counts(self, device: DeviceId, number: int) -> bool:
+        """Return whether a device's answer to a round counts, if it comes now."""
+        asked = self.by_number[number]
+        if asked.opened.buffering is None:
+            return asked.closed is None
+        standing = self.standing.get(device)
+        is_asked = standing is not None and standing.number == number
+        return is_asked and asked.opened.stage == self.stages.open
+
+    def staleness(self, began: int, number: int) -> int:
+        """Return how many versions came between the openings of two rounds of the lineage."""
+        return sum(began <= made < number for made in self.made)
+
+    def take(self, device: DeviceId, answer: RoundAnswered) -> None:
+        """Take in an answer that counts: for the round that it answers, or that takes more."""
+        asked, current = self.by_number[answer.began], self.current
+        if asked.opened.buffering is None:
+            asked.answers[device] = answer
+            return
+        self.standing.pop(device, None)
+        if current is not None and current.takes_more and not self.waiting:
+            current.answers[device] = answer
+        else:
+            self.waiting[device] = answer
+
+    def begun(self) -> tuple[entries.RoundOpened, ...]:
+        """Return the asynchronous rounds whose weights standing orders and waiting answers need."""
+        numbers = {order.number for order in self.standing.values()}
+        numbers |= {answer.began for answer in self.waiting.values()}
+        return tuple(self.by_number[number].opened for number in sorted(numbers))
+
+    def begin_round(self, opened: Round) -> None:
+        """Let a round be the newest one: it takes what waits, and ends orders that it cannot."""
+        self.by_number[opened.opened.number] = opened
+        ended = [n for n, one in self.standing.items() if not self._goes_on(one.number, opened)]
+        for device in ended:
+            del self.standing[device]
+        for device, answer in tuple(self.waiting.items()):
+            if not self._goes_on(answer.began, opened):
+                opened.left_out.append(self.waiting.pop(device))
+            elif opened.takes_more:
+                opened.answers[device] = self.waiting.pop(device)
+
+    def _goes_on(self, began: int, opened: Round) -> bool:
+        """Return whether answers to a round count in a later one, with the same rows, too."""
+        terms, then = opened.opened, self.by_number[began].opened
+        rows = terms.class_names == then.class_names
+        return terms.buffering is not None and terms.stage == then.stage and rows
 
     def nothing_in(self, numbers: Collection[int]) -> dict[DeviceId, int]:
         """Return who said to some rounds that there is nothing to give, with the newest entry."""
@@ -397,4 +486,6 @@ class RoundsState:
         self.void = VoidRun()
         self.former_made.update(self.made)
         self.made.clear()
+        self.standing.clear()
+        self.waiting.clear()
         self.weights = weights

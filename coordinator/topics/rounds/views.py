@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Annotated
 
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.core.state_fold import state_of
+from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.contributions.entries import NothingReported
 from fleetledger.coordinator.topics.rounds.entries import CohortContinued, RoundOpened
@@ -37,7 +39,9 @@ def opening(ledger: LedgerReader, index: int) -> RoundOpened:
     """Return what the entry of a round's opening says, with all devices that the round asks."""
     entries = ledger.entries(index)
     opened = RoundOpened.model_validate(next(entries).body)
-    following = takewhile(lambda entry: entry.kind == CohortContinued.kind, entries)
+    following: Iterable[Entry] = takewhile(lambda e: e.kind == CohortContinued.kind, entries)
+    if opened.buffering is not None:
+        following = ledger.find(CohortContinued, start=index, where={"number": opened.number})
     parts = [CohortContinued.model_validate(entry.body) for entry in following]
     cohort = (*opened.cohort, *(device for part in parts for device in part.cohort))
     observers = (*opened.observers, *(device for part in parts for device in part.observers))

@@ -42,6 +42,7 @@ from fleetledger.simulator.engines.inprocess.light.timed_world import TimedWorld
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.engines.rounds import first_lineage
 from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.plan.presence import draw_slowness
 from fleetledger.simulator.rollouts.held_out import HeldOut, RolloutFleet, RolloutGear
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.trainer import trainer_of
@@ -178,6 +179,7 @@ class Fleet:
     def _resources(self, files: BlobFolder) -> Resources:
         """Return what the jobs of all devices share; `files` are those of models."""
         prepared, coordinator, spec = self._prepared, self.coordinator, self._prepared.preprocessing
+        plan = prepared.plan
         features = LineageFeatures(
             prepared.features, coordinator.blobs, lambda: coordinator.state.lineages.current
         )
@@ -190,7 +192,10 @@ class Fleet:
             if isinstance(spec, TextPreprocessing)
             else sized_samples(prepared.split.train, spec),
             trainers=TrainerPool(
-                self.world.loop, self.stopwatch, TrainerPoolSettings.of(prepared.scenario.engine)
+                self.world.loop,
+                self.stopwatch,
+                TrainerPoolSettings.of(prepared.scenario.engine),
+                draw_slowness(prepared.scenario.devices, plan.devices, plan.seed),
             ),
             minute=lambda: self.clock.time_ns() // 60_000_000_000 % (24 * 60),
         )

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fleetledger.simulator.plan.presence import draw_presence
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.plan.presence import draw_presence, draw_slowness
 from fleetledger.simulator.scenario.sections import DeviceSettings
 
 MANY = range(1, 4001)
@@ -49,3 +50,13 @@ def test_stages_and_seeds_are_drawn_apart():
     base = draw(dropout=0.5)
     assert base != draw(dropout=0.5, stage=3)
     assert base != draw(dropout=0.5, seed=4)
+
+
+def test_devices_are_slow_up_to_the_slowest_and_stay_so():
+    settings, names = DeviceSettings(slowest=16.0), [DeviceId(f"device-{n}") for n in MANY]
+    drawn = draw_slowness(settings, names, seed=3)
+    assert 1 <= min(drawn.values()) < 1.05
+    assert 15 < max(drawn.values()) <= 16
+    assert np.median(list(drawn.values())) == pytest.approx(4, rel=0.06)
+    assert draw_slowness(settings, names[:7], seed=3) == {n: drawn[n] for n in names[:7]}
+    assert set(draw_slowness(DeviceSettings(), names, seed=3).values()) == {1.0}

@@ -33,6 +33,8 @@ def test_workers_train_in_a_loop_on_the_processor(engine: str, field: str) -> No
         ("", None),
         ("[engine]\nlatency_ms = 5.0", "engine.latency_ms"),
         ("[devices]\nstragglers = 0.1", "devices.stragglers"),
+        ('[devices]\nslowest = 9\n[method]\nname = "rounds"', "devices.slowest"),
+        ('[rounds.asynchronous]\n[method]\nname = "rounds"', "rounds.asynchronous"),
         ('[stages]\nopened_by = "reports"', "stages.opened_by"),
         ('[detection]\nmode = "baseline"', "detection.mode"),
         ("[rollout]", "rollout.candidate.kind"),
