@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import os
-import platform
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import psutil
 from pydantic import Field, ValidationError
 from typing_extensions import Self
 
@@ -19,7 +15,9 @@ from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.run import provenance
 from fleetledger.simulator.run.durable import replace_file
+from fleetledger.simulator.run.provenance import SourceState
 
 State = Literal["running", "stopped", "failed", "done"]
 
@@ -40,6 +38,10 @@ class RunSession(Strict):
     ended: str | None = None
     release: str
     """Version of fleetledger."""
+    command: str
+    """Command line of the process."""
+    sources: tuple[SourceState, ...]
+    """Checkouts of git: of the folder where it began, and of fleetledger's own, if it is in one."""
 
 
 class RunFacts(Strict):
@@ -63,8 +65,8 @@ class RunFacts(Strict):
         return cls(
             scenario=scenario,
             sessions=(_session(),),
-            machine=machine(),
-            versions=versions(),
+            machine=provenance.machine(),
+            versions=provenance.versions(),
             material=dict(material),
         )
 
@@ -84,13 +86,21 @@ class RunFacts(Strict):
     def ended(self, state: State, problem: str | None = None) -> Self:
         """Return the facts when this process leaves the run."""
         last = self.sessions[-1].model_copy(update={"ended": _now()})
-        sessions = (*self.sessions[:-1], last)
-        return self.model_copy(update={"state": state, "problem": problem, "sessions": sessions})
+        changes = {
+            "state": state,
+            "problem": problem,
+            "sessions": (*self.sessions[:-1], last),
+            "machine": {**self.machine, **provenance.computing()},
+        }
+        return self.model_copy(update=changes)
 
     @property
     def place(self) -> dict[str, str | int | float]:
-        """Machine and versions in one table."""
-        return {**self.machine, **self.versions}
+        """Machine, threads, versions, and what the last process was begun with, in one table."""
+        last = self.sessions[-1]
+        commits = {f"commit of {source.name}": str(source) for source in last.sources}
+        how = {**self.machine, **provenance.computing(), **self.versions}
+        return {**how, **commits, "command": last.command}
 
     def write(self, path: Path) -> None:
         """Write the file, whole."""
@@ -106,53 +116,13 @@ def release() -> str:
 
 
 def _session() -> RunSession:
-    return RunSession(began=_now(), release=release())
+    return RunSession(
+        began=_now(),
+        release=release(),
+        command=provenance.command_line(),
+        sources=provenance.sources(),
+    )
 
 
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-_PACKAGES = (
-    "fleetledger",
-    "numpy",
-    "onnx",
-    "onnxruntime",
-    "onnxruntime-gpu",
-    "paho-mqtt",
-    "pydantic",
-    "sqlite-utils",
-)
-
-
-def machine() -> dict[str, Any]:
-    """Return what decides how fast the demo is."""
-    return {
-        "system": platform.platform(),
-        "processor": f"{platform.machine()}, {_processor_name()}",
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
-        "memory_mib": round(psutil.virtual_memory().total / 2**20),
-    }
-
-
-def _processor_name() -> str:
-    """Return what the processor calls itself, where Linux says it."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return "name unknown"
-    names = [line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line]
-    return names[0] if names else "name unknown"
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the installed packages that compute or carry."""
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found

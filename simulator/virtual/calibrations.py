@@ -22,7 +22,7 @@ from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.datasets.cache_folder import cache_folder
-from fleetledger.simulator.run.facts import machine
+from fleetledger.simulator.run.provenance import machine
 
 if TYPE_CHECKING:
     from fleetledger.learning.training.calibration import Calibration, Kind

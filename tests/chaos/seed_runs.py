@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fleetledger.simulator.run.facts import machine, versions
+from fleetledger.simulator.run.provenance import machine, versions
 from tests.chaos.errors import ChaosError
 from tests.chaos.report import ChaosReport
 from tests.chaos.trials import Trials
