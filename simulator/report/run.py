@@ -66,6 +66,10 @@ class Run:
         seeds = count_of(len(self.seeds), "seed")
         return f"Run({str(self.folder)!r}: {self.title}, {seeds}, last {self.accuracy})"
 
+    def _repr_markdown_(self) -> str:
+        """Return what a notebook shows of it: the main metrics."""
+        return self.to_markdown()
+
     @property
     def title(self) -> str:
         """Title of the scenario."""

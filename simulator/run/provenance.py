@@ -15,7 +15,6 @@ from typing import Any
 
 import psutil
 
-import fleetledger
 from fleetledger.runtime.strict import Strict
 
 _PACKAGES = (
@@ -34,6 +33,7 @@ _PACKAGES = (
     "safetensors",
     "sqlite-utils",
 )
+_HERE = Path(__file__).resolve()
 _GROUPS = "fleetledger."
 _LONGEST = 4_000
 _SECONDS = 10.0
@@ -56,10 +56,9 @@ class SourceState(Strict):
 
 def sources() -> tuple[SourceState, ...]:
     """Return the checkouts of the current folder and of fleetledger, where these are in one."""
-    package = Path(fleetledger.__file__).resolve()
     tops = [_git(Path.cwd(), "rev-parse", "--show-toplevel")]
-    if _git(package.parent, "ls-files", "--error-unmatch", package.name) is not None:
-        tops.append(_git(package.parent, "rev-parse", "--show-toplevel"))
+    if _git(_HERE.parent, "ls-files", "--error-unmatch", _HERE.name) is not None:
+        tops.append(_git(_HERE.parent, "rev-parse", "--show-toplevel"))
     return tuple(filter(None, (_state(Path(top)) for top in dict.fromkeys(tops) if top)))
 
 

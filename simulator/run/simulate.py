@@ -59,11 +59,11 @@ def simulate(  # noqa: PLR0913 - each is one option of a run
     | `figures` | formats, of `svg` and `pdf`, in which every picture is written beside its PNG |
     | `progress` | show it on stderr; if None, where that is a terminal |
 
-    In a mapping a section may be an object whose `as_settings()` returns it, as methods of one's
-    own have; a title may be left out. No signal handler is set: Ctrl-C raises `KeyboardInterrupt`
-    whose text says how to resume. Raises `ScenarioError` for a scenario that cannot be, `RunError`
-    for a folder that is taken, a run that ran out of `seconds`, or a package that is missing, and
-    other kinds of `SimulatorError` where data, plan or fleet fail.
+    In a mapping a section may be an object whose `as_section()` returns it, as methods of one's
+    own have, decorated or not; a title may be left out. No signal handler is set: Ctrl-C raises
+    `KeyboardInterrupt` whose text says how to resume. Raises `ScenarioError` for a scenario that
+    cannot be, `RunError` for a folder that is taken, a run that ran out of `seconds`, or a package
+    that is missing, and other kinds of `SimulatorError` where data, plan or fleet fail.
     """
     over: dict[str, Any] = dict(changes or {})
     if engine is not None:

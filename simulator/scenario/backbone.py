@@ -51,7 +51,7 @@ class BackboneSettings(Strict):
     here without torch. `characters`: for texts, an encoder that learns here from the public part
     of the text (needs torch)."""
     file: str | None = None
-    """ONNX file, with its preprocessing in a JSON file of the same name."""
+    """ONNX file, with its preprocessing in a JSON or TOML file of the same name."""
     name: str | None = None
     """Name of torchvision's network, such as `mobilenet_v2`."""
     weights: str | None = None

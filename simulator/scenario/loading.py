@@ -13,6 +13,8 @@ import tomli_w
 from pydantic import ValidationError
 
 from fleetledger.coordinator.topics.rollouts.plan import plan_content
+from fleetledger.methods.registry import METHODS
+from fleetledger.methods.steps import Steps
 from fleetledger.runtime.setting_faults import describe_faults
 from fleetledger.runtime.user_text import decode_text
 from fleetledger.simulator.datasets.loading import DataSettings
@@ -60,8 +62,8 @@ def scenario_of(told: str | os.PathLike[str] | Mapping[str, Any], changes: Conte
     """Return the scenario of a name, a file or a mapping, with changes over it.
 
     A mapping is what a file would hold, and may have a `base`; a section may be an object whose
-    `as_settings()` returns it. Paths in it, as in the changes, are relative to where one stands.
-    Raises as `load_scenario` does.
+    `as_section()` returns it: a method of one's own, which is registered. Paths in it, as in the
+    changes, are relative to where one stands. Raises as `load_scenario` does.
     """
     here = Path.cwd()
     over = resolve_paths(plain_content(changes), here)
@@ -75,10 +77,12 @@ def scenario_of(told: str | os.PathLike[str] | Mapping[str, Any], changes: Conte
 
 
 def plain_content(told: Mapping[str, Any]) -> Content:
-    """Return a mapping as a file of it would be read: objects as their settings, paths as text."""
+    """Return a mapping as a file of it would be read: objects as their sections, paths as text."""
     plain: Content = {}
     for name, value in told.items():
-        known = value.as_settings() if hasattr(value, "as_settings") else value
+        if isinstance(value, Steps):
+            METHODS.add(value.registered_name(), type(value))
+        known = value.as_section() if hasattr(value, "as_section") else value
         if isinstance(known, os.PathLike):
             known = os.fspath(known)
         plain[name] = plain_content(known) if isinstance(known, Mapping) else known

@@ -132,6 +132,8 @@ def test_tables_are_markdown_and_latex(run):
     ]
     assert lines[4].endswith(rf"& {mean:.2f} $\pm$ {deviation:.2f}~\% \\")
     assert "BWT" in run.to_markdown()
+    assert run._repr_markdown_() == run.to_markdown()
+    assert f"3 seeds, last {run.accuracy}" in repr(run)
 
 
 def test_signs_of_latex_are_written_out():

@@ -61,10 +61,10 @@ def test_fleetledger_s_own_checkout_is_told_only_where_git_tracks_it(lab: Path, 
     """Installed into an environment below a checkout, it is no part of that."""
     names = [each.name for each in provenance.sources()]
     assert len(names) == len(set(names))
-    installed = lab / "venv" / "fleetledger" / "__init__.py"
+    installed = lab / "venv" / "fleetledger" / "provenance.py"
     installed.parent.mkdir(parents=True)
     installed.write_text("")
-    monkeypatch.setattr("fleetledger.__file__", str(installed))
+    monkeypatch.setattr(provenance, "_HERE", installed)
     monkeypatch.chdir(lab.parent)
     assert provenance.sources() == ()
 

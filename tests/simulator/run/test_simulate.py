@@ -88,7 +88,7 @@ def test_events_are_told_in_order_with_the_numbers_of_the_results():
 
 def test_a_name_changes_and_objects_make_a_scenario(tmp_path: Path):
     class Method:
-        def as_settings(self):
+        def as_section(self):
             return {"name": "fedncm", "settings": {}}
 
     run = fl.simulate({**CONTENT, "method": Method(), "title": "mine"}, engine="inprocess")
