@@ -4,6 +4,7 @@ CoordinatorError
 ├── CommandError            the operator asked for something that makes no sense now
 │   └── QuestionError       ... or that has to be asked first
 ├── OperatorTimeoutError    no coordinator answered a command
+├── MissingLibraryError     something has to be installed first; names the command
 ├── InboxError              the file of the operator's commands cannot be read or written
 ├── BackboneFileError       a file that should be a backbone cannot be read
 ├── NetworkSettingsError    the settings name no network that could be trained
@@ -48,6 +49,10 @@ class QuestionError(CommandError):
 
 class OperatorTimeoutError(CoordinatorError):
     """No coordinator answered a command in time."""
+
+
+class MissingLibraryError(CoordinatorError):
+    """Something has to be installed before this can be done; the message names the command."""
 
 
 class InboxError(CoordinatorError):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Annotated, NoReturn, TypeVar
 
 import typer
 
 from fleetledger.runtime.command_report import Report, output_form, write_plain
+from fleetledger.runtime.errors import NobodyToAskError
 from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.runtime.shown_commands import with_homes
 
@@ -39,6 +41,15 @@ def stop(text: str, code: ExitCode) -> NoReturn:
     """End the command with `code` after an error that is told in one sentence."""
     typer.echo(with_homes(text), err=True)
     raise typer.Exit(code)
+
+
+def confirm(question: str, *, yes: bool, way_out: str) -> None:
+    """Ask before something is done; raise `NobodyToAskError` where nobody is there to answer."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise NobodyToAskError(f"nobody can be asked here, and nothing was done: {way_out}")
+    typer.confirm(question, abort=True, err=True)
 
 
 def show_report(report: Shown, draw: Callable[[Shown], None], *, as_json: bool) -> None:

@@ -95,11 +95,17 @@ def section_toml(full: str, content: Mapping[str, Any] | None) -> str:
 
 def _setting(name: str, value: Any, field: FieldInfo) -> str:  # noqa: ANN401 - any JSON
     if value is None:
-        return f"# {name} = {toml_value(field.examples[0]) if field.examples else '...'}"
+        return f"# {name} = {_on_one_line(field.examples[0]) if field.examples else '...'}"
     if isinstance(value, list):
-        return f"{name} = [{', '.join(map(toml_value, value))}]"
+        return f"{name} = {_on_one_line(value)}"
     whole = field.annotation in _WHOLE and float(value).is_integer()
     return f"{name} = {toml_value(int(value) if whole else value)}"
+
+
+def _on_one_line(value: Any) -> str:  # noqa: ANN401 - any JSON
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return toml_value(value)
 
 
 def _comment(text: str | None) -> list[str]:

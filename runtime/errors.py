@@ -3,6 +3,7 @@
 FleetledgerError            everything this project raises on purpose
 ├── SchemaError             something from outside, or for there, breaks its form
 │   └── InvalidValueError   a single field: names the field, the value and the way out
+├── NobodyToAskError        a command would have to ask, and nobody is there
 ├── TransportError          (transport.errors)
 ├── MethodError             (methods.errors)
 ├── ExportError             (export.errors)
@@ -21,6 +22,10 @@ _SHOWN_CHARACTERS = 80
 
 class FleetledgerError(Exception):
     """Base of all errors raised on purpose; the text is meant for the person at the keyboard."""
+
+
+class NobodyToAskError(FleetledgerError):
+    """A command would have to ask, and nobody is there to answer; nothing was done."""
 
 
 class SchemaError(FleetledgerError):

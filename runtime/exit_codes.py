@@ -29,5 +29,6 @@ _MEANINGS = {
     ExitCode.NOT_RUNNING: "`coordinator status`, `agent status`: no program runs there, or none "
     "that answers",
     ExitCode.NEEDS_A_PERSON: "`coordinator status`, `agent status`: it runs, and cannot do its "
-    "work or needs a person now",
+    "work or needs a person now; a command that would ask: nobody is there, nothing was done, and "
+    "its sentence names the option that answers",
 }

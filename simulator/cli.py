@@ -53,6 +53,14 @@ Changes = Annotated[
         help="Another value for a field, like method.settings.ridge=1e5; may be repeated.",
     ),
 ]
+LeftOut = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--unset",
+        metavar="FIELD",
+        help="Leave a field out, like stages.order beside --set stages.lists; may be repeated.",
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option(help="Folder of the run; empty or new.", show_default="runs/<name>-<time>"),
@@ -127,6 +135,7 @@ Show = Annotated[
 def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     scenario: ScenarioArgument = None,
     changes: Changes = None,
+    left_out: LeftOut = None,
     out: Out = None,
     engine: Engine = None,
     address: Address = None,
@@ -155,7 +164,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     told = [f"engine.kind={engine.value}"] if engine else []
     told += [f"engine.address={address}"] if address else []
     told += [f"seeds=[{seeds}]"] if seeds else []
-    overrides = [*(changes or []), *told]
+    overrides = _overrides(left_out, changes, told)
     showing = _dashboard_options(wanted=dashboard, port=dashboard_port)
     kinds = tuple(kind.strip() for kind in figures.split(",")) if figures else ()
     how = verbs.RunArguments(budget, tuple(report_to or ()), kinds)
@@ -168,6 +177,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
         verbs.show(show)
     elif resume is not None:
         _only_one({"--resume": resume, "--set": changes, "--out": out})
+        _only_one({"--resume": resume, "--unset": left_out})
         _only_one({"--resume": resume, "--engine": engine, "--seeds": seeds})
         _stop_in_order()
         verbs.resume(resume, how, showing)
@@ -199,6 +209,7 @@ def sweep(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         typer.Argument(help="Names of scenarios or studies that ship, or TOML files."),
     ] = None,
     changes: Changes = None,
+    left_out: LeftOut = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -243,11 +254,18 @@ def sweep(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     _stop_in_order()
     if resume is not None:
         _only_one({"--resume": resume, "--set": changes, "--vary": vary, "--out": out})
-        _only_one({"--resume": resume, "--seeds": seeds, "--tiny": tiny})
+        _only_one({"--resume": resume, "--seeds": seeds, "--tiny": tiny, "--unset": left_out})
         verbs.resume_sweep(resume, beside)
         return
-    told = [*(changes or []), *([f"seeds=[{seeds}]"] if seeds else [])]
+    told = _overrides(left_out, changes, [f"seeds=[{seeds}]"] if seeds else [])
     verbs.sweep(scenarios or [], told, vary or [], out, beside, tiny=tiny)
+
+
+def _overrides(left_out: list[str] | None, changes: list[str] | None, told: list[str]) -> list[str]:
+    """Return overrides in the order in which they count: what is left out may be set again."""
+    from fleetledger.simulator.scenario.overrides import Unset  # noqa: PLC0415 - as above
+
+    return [*map(Unset, left_out or []), *(changes or []), *told]
 
 
 def _only_one(given: dict[str, object]) -> None:

@@ -9,9 +9,7 @@ import typer
 from fleetledger.coordinator import completion
 from fleetledger.coordinator.cli.common import command
 from fleetledger.coordinator.home_option import HOME, Home
-from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.reports.contributions import class_facts
-from fleetledger.coordinator.reports.reports import ClassesReport
+from fleetledger.coordinator.home_reports import classes_of
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
 from fleetledger.runtime.command_output import AsJson, show
 from fleetledger.schemas.values import ClassName
@@ -24,9 +22,7 @@ Name = Annotated[str, typer.Argument(help="Name of a class.", autocompletion=com
 @app.command("list")
 def list_classes(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every class with its index, its other names and its number of images."""
-    with ledger_of(home) as ledger, ledger.snapshot():
-        report = ClassesReport(classes=tuple(class_facts(ledger)))
-    show(report, as_json=as_json)
+    show(classes_of(home), as_json=as_json)
 
 
 @app.command()

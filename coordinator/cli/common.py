@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +20,7 @@ from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.commands import PinDevices, PushModel
 from fleetledger.coordinator.trust.release_key import waits_for_key
 from fleetledger.runtime import command_output
-from fleetledger.runtime.command_output import ActionReport
+from fleetledger.runtime.command_output import ActionReport, confirm
 from fleetledger.runtime.console import console_for_people
 from fleetledger.runtime.shown_commands import with_homes
 from fleetledger.schemas.values import ClassName, DeviceId
@@ -81,21 +80,12 @@ def say(text: str, *, as_json: bool = False) -> None:
     console_for_people(stderr=as_json).print(with_homes(text), markup=False, soft_wrap=True)
 
 
-def confirm(question: str, *, yes: bool, way_out: str) -> None:
-    """Ask before something is done; raise `CommandError` where nobody is there to answer."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise CommandError(f"nobody can be asked here, and nothing was done: {way_out}")
-    typer.confirm(question, abort=True, err=True)
-
-
 def confirm_push(
     home: Path, body: PushModel | PinDevices, version: int, *, yes: bool, as_json: bool
 ) -> tuple[str, ...]:
     """Return what sending a version will do, after saying it and asking.
 
-    Raises `CommandError` as `confirm` does.
+    Raises `NobodyToAskError` as `confirm` does.
     """
     choice, over_pins = (
         DeviceChoice(devices=body.devices, tags=body.tags),
@@ -132,8 +122,8 @@ def for_each(
 ) -> ActionReport:
     """Have a command carried out for each device that is meant, after asking about several.
 
-    One that is refused keeps no other from it. Raises `CommandError` where nobody is named or
-    meant. `what` is done, as in "Shut out"; `then` follows once for all of them.
+    One that is refused keeps no other from it. `what` is done, as in "Shut out"; `then` follows
+    once for all of them. Raises `CommandError` where nobody is named or meant, and as `confirm`.
     """
     if choice.is_open:
         raise CommandError("device: none is named; name devices, or choose some by `--tag`")

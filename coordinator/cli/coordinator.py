@@ -18,37 +18,22 @@ from fleetledger.coordinator.cli.broker_config import broker_config
 from fleetledger.coordinator.cli.provision import provision
 from fleetledger.coordinator.cli.trust import FirstRoot
 from fleetledger.coordinator.core.phrases import some
-from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import QuestionError
 from fleetledger.coordinator.home_option import HOME, Home
-from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.live.file import read_live
+from fleetledger.coordinator.home_reports import fleet_of, rounds_of, stages_of
 from fleetledger.coordinator.program.tokens import invite
 from fleetledger.coordinator.provisioning.broker_access import close_access, open_access
 from fleetledger.coordinator.proxy import settings as proxy_settings
-from fleetledger.coordinator.reports.answers import (
-    FleetNow,
-)
-from fleetledger.coordinator.reports.fleet import fleet_now, narrowed
-from fleetledger.coordinator.reports.needs import at_home
-from fleetledger.coordinator.reports.reports import RoundsReport, StagesReport
-from fleetledger.coordinator.reports.stages import all_stages
 from fleetledger.coordinator.settings import (
-    FILE_NAME,
     CoordinatorBrokerSettings,
     CoordinatorSettings,
     SecuritySettings,
-    load,
 )
 from fleetledger.coordinator.topics.clock.commands import CorrectClock
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice, SettleTwins
-from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.keys.commands import RevokeKey
-from fleetledger.coordinator.topics.proxy import views as proxy_views
-from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.rounds.commands import ResumeRounds
-from fleetledger.coordinator.topics.stages import views as stage_views
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
 from fleetledger.runtime import command_output
 from fleetledger.runtime.command_output import ActionReport, AsJson, show
@@ -91,34 +76,22 @@ def status(
     """
     choice = DeviceChoice.read(device, tag)
     if watch is None or as_json:
-        fleet = _read(home, choice)
+        fleet = fleet_of(home, choice)
         show(fleet, as_json=as_json)
         if not fleet.coordinator.running:
             raise typer.Exit(ExitCode.NOT_RUNNING)
         if any(need.urgency == "now" for need in fleet.needs):
             raise typer.Exit(ExitCode.NEEDS_A_PERSON)
         return
-    with Live(drawn(_read(home, choice), console_for_people().width), auto_refresh=False) as screen:
+    with Live(
+        drawn(fleet_of(home, choice), console_for_people().width), auto_refresh=False
+    ) as screen:
         while True:
             try:
                 time.sleep(watch)
-                screen.update(drawn(_read(home, choice), screen.console.width), refresh=True)
+                screen.update(drawn(fleet_of(home, choice), screen.console.width), refresh=True)
             except KeyboardInterrupt:
                 return
-
-
-def _read(home: Path, choice: DeviceChoice) -> FleetNow:
-    settings = load(home) if (home / FILE_NAME).is_file() else None
-    named = str(settings.fleet) if settings else ""
-    told = {
-        "learning": settings is None or settings.learning,
-        "trial": settings is not None and settings.trial,
-    }
-    with ledger_of(home) as ledger:
-        fleet = fleet_now(ledger, read_live(home), time.time_ns(), named)
-        here = tuple(at_home(need, home) for need in fleet.needs)
-        fleet = fleet.model_copy(update={**told, "needs": here})
-        return fleet if choice.is_open else narrowed(fleet, chosen_in(ledger, choice))
 
 
 Device = Annotated[
@@ -355,7 +328,7 @@ def open_stage(
         common.command(home, OpenStage(class_names=names, asks=not yes), as_json=as_json)
     except QuestionError as question:
         common.say(str(question), as_json=as_json)
-        common.confirm("Open the stage?", yes=False, way_out="say --yes if it is meant so")
+        command_output.confirm("Open the stage?", yes=False, way_out="say --yes if it is meant so")
         common.command(home, OpenStage(class_names=names), as_json=as_json)
 
 
@@ -374,20 +347,10 @@ def resume_rounds(home: Home = HOME, as_json: AsJson = False) -> None:
 @app.command()
 def stages(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show the stages, why each was opened and closed, and what devices have reported since."""
-    with ledger_of(home) as ledger, ledger.snapshot():
-        known, reported = all_stages(ledger), stage_views.reports_in(ledger)
-    show(StagesReport(stages=tuple(known), reported=tuple(reported)), as_json=as_json)
+    show(stages_of(home), as_json=as_json)
 
 
 @app.command()
 def rounds(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show the rounds of training: who was asked, what counted, what came of it, who looked."""
-    with ledger_of(home) as ledger, ledger.snapshot():
-        stopped = round_views.stopped_in(ledger)
-        report = RoundsReport(
-            rounds=tuple(state_of(ledger).rounds.facts.values()),
-            declined=tuple(round_views.declined(ledger)),
-            stopped=None if stopped is None else stopped[1],
-            old_models=tuple(proxy_views.old_models(ledger)),
-        )
-    show(report, as_json=as_json)
+    show(rounds_of(home), as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Literal
 
 import typer
@@ -11,15 +10,11 @@ from fleetledger.coordinator import completion
 from fleetledger.coordinator.cli import common
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
-from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.live.file import read_live
+from fleetledger.coordinator.home_reports import device_of, devices_of
 from fleetledger.coordinator.provisioning.broker_access import close_access
-from fleetledger.coordinator.reports.fleet import fleet_now, narrowed
-from fleetledger.coordinator.reports.reports import DeviceReport, DevicesReport, ListedDevice
 from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.commands import RetireDevice, TagDevices
-from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.commands import PinDevices
 from fleetledger.runtime import command_output
 from fleetledger.runtime.command_output import AsJson
@@ -32,17 +27,7 @@ app = typer.Typer(no_args_is_help=True, help="Devices: list them, tag them, pin 
 @app.command("list")
 def list_devices(tag: common.Tagged = None, home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every device with its tags, and the model that it runs or is pinned to."""
-    choice = DeviceChoice.read(None, tag)
-    with ledger_of(home) as ledger:
-        fleet = fleet_now(ledger, read_live(home), time.time_ns())
-        if not choice.is_open:
-            fleet = narrowed(fleet, chosen_in(ledger, choice))
-    report = DevicesReport(
-        devices=tuple(
-            ListedDevice.model_validate(one, from_attributes=True) for one in fleet.devices
-        ),
-        retired=fleet.retired if choice.is_open else (),
-    )
+    report = devices_of(home, DeviceChoice.read(None, tag))
     command_output.show(report, as_json=as_json)
 
 
@@ -58,14 +43,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show how one device is: since when it is there, what it runs, and what hinders it."""
-    with ledger_of(home) as ledger:
-        fleet = fleet_now(ledger, read_live(home), time.time_ns())
-    found = next((one for one in fleet.devices if one.name == device), None)
-    if found is None:
-        raise CommandError(
-            f"device: {device!r} is not admitted; `fleetledger device list` names those that are"
-        )
-    command_output.show(DeviceReport(device=found), as_json=as_json)
+    command_output.show(device_of(home, device), as_json=as_json)
 
 
 @app.command()

@@ -13,12 +13,10 @@ from fleetledger.coordinator.cli import common
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.home_reports import model_of, models_of
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.live.file import read_live
 from fleetledger.coordinator.program.operator import POLL_SECONDS
 from fleetledger.coordinator.reports.command_previews import preview_back
-from fleetledger.coordinator.reports.model_waits import version_wait
-from fleetledger.coordinator.reports.reports import ModelsReport
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.lineages.commands import (
     ImportBackbone,
@@ -28,7 +26,6 @@ from fleetledger.coordinator.topics.lineages.commands import (
 from fleetledger.coordinator.topics.models import commands as model_commands
 from fleetledger.coordinator.topics.models import queries as model_queries
 from fleetledger.coordinator.topics.models.entries import ImportedFiles
-from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds.commands import AdaptModel
 from fleetledger.coordinator.trust.release_key import signed_version, waits_for_key
 from fleetledger.export.output_file import check_place
@@ -50,25 +47,13 @@ Version = Annotated[
 @app.command("list")
 def list_models(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every version and on how many devices it runs."""
-    with ledger_of(home) as ledger, ledger.snapshot():
-        waiting = {push.version for push in release_views.waiting(ledger)}
-        known = state_of(ledger).models
-    report = ModelsReport(
-        models=tuple(model_queries.models(known, waiting)),
-        held=known.held,
-        canaries=known.canaries,
-    )
-    command_output.show(report, as_json=as_json)
+    command_output.show(models_of(home), as_json=as_json)
 
 
 @app.command()
 def show(version: Version, home: Home = HOME, as_json: AsJson = False) -> None:
     """Show one version: its classes, files, parity, and what it was made from."""
-    with ledger_of(home) as ledger:
-        report = model_queries.model_facts(state_of(ledger).models, version)
-        wait = version_wait(ledger, read_live(home), time.time_ns(), version)
-    told = {"wait": None if wait is None else wait.sentence}
-    command_output.show(report.model_copy(update=told), as_json=as_json)
+    command_output.show(model_of(home, version), as_json=as_json)
 
 
 @app.command()
@@ -138,7 +123,7 @@ def rollback(
     for line in reaches:
         common.say(line, as_json=as_json)
     if to is None:
-        common.confirm("Go back?", yes=yes, way_out=f"say --to {step.to}, or --yes")
+        command_output.confirm("Go back?", yes=yes, way_out=f"say --to {step.to}, or --yes")
     body = model_commands.GoBack(to=step.to, leaving=step.leaving, canaries=canaries)
     common.command(home, body, as_json=as_json, reaches=reaches)
 

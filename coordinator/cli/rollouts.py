@@ -11,23 +11,23 @@ from typing import Annotated
 import typer
 
 from fleetledger.coordinator import completion
-from fleetledger.coordinator.cli.common import Yes, confirm, say
+from fleetledger.coordinator.cli.common import Yes, say
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.home_reports import rollout_of, rollouts_of
 from fleetledger.coordinator.ledger.audit import exported_entries
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.live.file import online_now
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.program.command_client import carried_out
-from fleetledger.coordinator.reports.rollouts.lookup import one_rollout, summaries
+from fleetledger.coordinator.reports.rollouts.lookup import one_rollout
 from fleetledger.coordinator.reports.rollouts.plan_words import Approver, OnFail, ShadowIn, plan_of
 from fleetledger.coordinator.reports.rollouts.preview import RolloutPreview, preview
 from fleetledger.coordinator.reports.rollouts.report import (
     RolloutAnswer,
     RolloutByDevices,
-    RolloutsReport,
 )
 from fleetledger.coordinator.reports.rollouts.rollout_waits import preview_waits
 from fleetledger.coordinator.topics.rollouts.commands import (
@@ -41,7 +41,7 @@ from fleetledger.coordinator.topics.rollouts.commands import (
 from fleetledger.coordinator.topics.rollouts.verdict_check import verify_rollout
 from fleetledger.coordinator.trust.release_key import signed_group, waits_for_key
 from fleetledger.runtime import command_output
-from fleetledger.runtime.command_output import AsJson, show_report
+from fleetledger.runtime.command_output import AsJson, confirm, show_report
 from fleetledger.runtime.count_words import agree
 from fleetledger.runtime.exit_codes import ExitCode
 
@@ -123,9 +123,7 @@ def _answered(found: RolloutPreview) -> None:
 @app.command("list")
 def list_rollouts(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every rollout, newest first: how it stands, and on how many devices."""
-    with ledger_of(home) as ledger:
-        report = RolloutsReport(rollouts=tuple(summaries(ledger, time.time_ns(), limit=1000)))
-    command_output.show(report, as_json=as_json)
+    command_output.show(rollouts_of(home), as_json=as_json)
 
 
 @app.command()
@@ -138,8 +136,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show one rollout: why it stands where it stands, its gates by group, devices by state."""
-    with ledger_of(home) as ledger, ledger.snapshot():
-        report = one_rollout(ledger, number, time.time_ns())
+    report = rollout_of(home, number)
     shown = RolloutByDevices(**dict(report)) if devices else report
     command_output.show(shown, as_json=as_json)
 

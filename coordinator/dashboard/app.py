@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from fleetledger.coordinator.core.state_fold import StateKeeper
 from fleetledger.coordinator.dashboard import answers
-from fleetledger.coordinator.dashboard.actions.routes import action_routes
+from fleetledger.coordinator.dashboard.action_routes import action_routes
 from fleetledger.coordinator.dashboard.follower import LedgerFollower, NewEntries
 from fleetledger.coordinator.dashboard.metrics.routes import Metered, metric_routes
 from fleetledger.coordinator.dashboard.page import Page

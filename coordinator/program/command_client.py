@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from fleetledger.coordinator.core.commands import Command
@@ -30,6 +31,11 @@ def carried_out(
     (answer,) = send_all(
         home, (command,), alone=alone, timeout_seconds=timeout_seconds, actor=actor
     )
+    return accepted(answer)
+
+
+def accepted(answer: CommandAnswer) -> CommandAnswer:
+    """Return an answer; raise `QuestionError` for a question, `CommandError` for a refusal."""
     if answer.asks:
         raise QuestionError(answer.text)
     if not answer.done:
@@ -50,17 +56,27 @@ def send_all(
     `alone` carries them out in this process if no coordinator runs. Raises `OperatorTimeoutError`
     where none of those left was answered within the time.
     """
-    inbox = OperatorInbox(home)
-    try:
-        tickets = [inbox.submit(command, actor=actor) for command in commands]
-        if alone:
-            # Most of the command line needs no core.
-            from fleetledger.coordinator.program.engine import carry_out_waiting  # noqa: PLC0415
+    tickets = submit_all(home, commands, actor=actor)
+    return answers_to(home, tickets, alone=alone, timeout_seconds=timeout_seconds)
 
-            carry_out_waiting(home)
+
+def submit_all(home: Path, commands: Sequence[Command], *, actor: str = OPERATOR) -> list[str]:
+    """Put commands of `actor` into the inbox, and return their tickets; raise `InboxError`."""
+    with closing(OperatorInbox(home)) as inbox:
+        return [inbox.submit(command, actor=actor) for command in commands]
+
+
+def answers_to(
+    home: Path, tickets: Sequence[str], *, alone: bool = True, timeout_seconds: float = 30.0
+) -> list[CommandAnswer]:
+    """Wait for the answers to commands that were submitted; the rest is as in `send_all`."""
+    if alone:
+        # Most of the command line needs no core.
+        from fleetledger.coordinator.program.engine import carry_out_waiting  # noqa: PLC0415
+
+        carry_out_waiting(home)
+    with closing(OperatorInbox(home)) as inbox:
         return [_wait(inbox, ticket, home, timeout_seconds) for ticket in tickets]
-    finally:
-        inbox.close()
 
 
 def _wait(inbox: OperatorInbox, ticket: str, home: Path, seconds: float) -> CommandAnswer:

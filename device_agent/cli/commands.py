@@ -12,7 +12,7 @@ import typer
 
 from fleetledger.device_agent.errors import MissingError
 from fleetledger.device_agent.home.home import NewHome, write_home
-from fleetledger.runtime.command_output import ActionReport, AsJson, show, show_action
+from fleetledger.runtime.command_output import ActionReport, AsJson, confirm, show, show_action
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.runtime.log_lines import LogFormat, LogLevel
@@ -135,8 +135,8 @@ def install(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     from fleetledger.device_agent.cli.setting_up import KitInstallation  # noqa: PLC0415 - with what needs it
 
     found = KitInstallation.of(kit, home, unit, user)
-    if found.question and not dry_run and not yes:
-        typer.confirm(found.question, abort=True, err=True)
+    if found.question and not dry_run:
+        confirm(found.question, yes=yes, way_out="say --yes if they are the right ones")
     said = []
     for step in found.steps():
         said.append(f"would {step.text}" if dry_run else step.text)
@@ -266,8 +266,7 @@ def forget(
         typer.echo(
             "stays        your images, what else is in the outbox, the fleet's models", err=as_json
         )
-        if not yes:
-            typer.confirm("Delete it?", abort=True, err=True)
+        confirm("Delete it?", yes=yes, way_out="say --yes if it is to be deleted")
         memory.delete()
         _done("deleted", as_json=as_json)
 

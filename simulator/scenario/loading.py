@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -44,6 +45,7 @@ PATHS = (
     ("method", "trunk"),
 )
 """Fields that hold a path; in a file it is relative to the file, in `--set` to where one stands."""
+_LEAVE_OUT = re.compile(r"\bleave\b[^;.]*\bout\b")
 MOST_BASES = 4
 """Scenarios that stand behind one another, each the base of the next."""
 DATA_VARIABLE = "FLEETLEDGER_DATA"
@@ -105,11 +107,22 @@ def parse_scenario(
 def checked(source: str, content: Content) -> Scenario:
     """Return a scenario with everything checked that can be before it runs."""
     try:
-        scenario = Scenario.model_validate(content)
+        scenario = Scenario.model_validate(merge({}, content))
     except ValidationError as error:
-        raise ScenarioError(f"{source}: {describe_faults(error, Scenario)}") from error
-    check_method(source, scenario)
+        text = f"{source}: {describe_faults(error, Scenario)}"
+        raise ScenarioError(_with_way_out(text)) from error
+    try:
+        check_method(source, scenario)
+    except ScenarioError as error:
+        raise ScenarioError(_with_way_out(str(error))) from error
     return scenario
+
+
+def _with_way_out(text: str) -> str:
+    """Return an error's text; where a setting is to be left out, with the option that does it."""
+    if "--unset" in text or not _LEAVE_OUT.search(text):
+        return text
+    return f"{text} (on the command line: --unset NAME)"
 
 
 def load_content(path_or_name: str, folder: Path, above: tuple[str, ...] = ()) -> Content:

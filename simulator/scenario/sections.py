@@ -8,6 +8,7 @@ sets in `simulator.datasets`, classes, stages and devices in `simulator.plan`, t
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -413,7 +414,7 @@ def _check_lists(stages: StageSettings) -> None:
     if beside:
         raise ValueError(
             f"lists: given beside {', '.join(beside)}; the lists say it all, so leave out one "
-            "or the other"
+            f"or the other, on the command line by {_unset(beside)}"
         )
     for number, names in enumerate(stages.lists, start=1):
         if not names:
@@ -425,13 +426,17 @@ def _check_lists(stages: StageSettings) -> None:
         raise ValueError(f"lists: {twice[0]!r} stands twice; a class comes with one stage")
 
 
+def _unset(names: Sequence[str]) -> str:
+    return " ".join(f"--unset stages.{name}" for name in names)
+
+
 def _check_setting(stages: StageSettings, setting: str) -> None:
     fields = type(stages).model_fields
     beside = [n for n in _SAID_BY_SETTING if getattr(stages, n) != fields[n].default]
     if beside:
         raise ValueError(
             f"setting: {setting!r} beside {' and '.join(beside)}; it says both, so leave out one "
-            "or the other"
+            f"or the other, on the command line by {_unset(beside)}"
         )
     if stages.classes is None:
         raise ValueError(

@@ -6,6 +6,7 @@
 | --- | --- |
 | `active_model` | the model that runs on this device |
 | `Agent` | the agent of a device, inside a program of one's own |
+| `Coordinator` | a fleet: its reports, its actions, its ledger as data |
 | `network`, `dataset`, `partition`, `order`, `method` | decorators: a program adds its own |
 | `methods` | classes with which a method of one's own begins |
 | `metric`, `reporter` | decorators likewise, of numbers and of callbacks by name |
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from fleetledger import methods
+    from fleetledger.coordinator.client import Coordinator
     from fleetledger.device_agent.apps.embedded.agent import Agent
     from fleetledger.device_agent.models.inference.running_model import RunningModel
     from fleetledger.simulator import callbacks
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent",
+    "Coordinator",
     "Run",
     "active_model",
     "callbacks",
@@ -52,6 +55,7 @@ __all__ = [
 
 _LAZY: dict[str, str] = {
     "Agent": "fleetledger.device_agent.apps.embedded.agent:Agent",
+    "Coordinator": "fleetledger.coordinator.client:Coordinator",
     "Run": "fleetledger.simulator.report.run:Run",
     "callbacks": "fleetledger.simulator.callbacks",
     "compare": "fleetledger.simulator.report.comparison:compare",

@@ -246,7 +246,7 @@ def tell_version(
 
 
 def main() -> None:
-    """Run the command line; an error raised on purpose becomes its text and exit code 1."""
+    """Run the command line; an error raised on purpose becomes its text and exit code 1, or 4."""
     if sys.argv[1:] and "--help" not in sys.argv and not sys.stderr.isatty():
         app.rich_markup_mode = None  # an error about usage is one line in a log, without a frame
     try:
@@ -255,11 +255,13 @@ def main() -> None:
         text = explain(error)
         if text is None or os.environ.get(DEBUG_VARIABLE) == "1":
             raise
+        from fleetledger.runtime.errors import NobodyToAskError
         from fleetledger.runtime.exit_codes import ExitCode
         from fleetledger.runtime.shown_commands import with_homes
 
         typer.echo(f"fleetledger: {with_homes(text)}", err=True)
-        sys.exit(ExitCode.FAILED)
+        asks = isinstance(error, NobodyToAskError)
+        sys.exit(ExitCode.NEEDS_A_PERSON if asks else ExitCode.FAILED)
 
 
 def explain(error: Exception) -> str | None:

@@ -26,6 +26,13 @@ def test_no_command_ends_with_a_number_of_its_own() -> None:
     assert not found
 
 
+def test_whatever_asks_asks_in_one_way() -> None:
+    """A command that asked by itself would hang, or end with 1, where nobody can be asked."""
+    files = [path for name in ROOMS for path in (ROOT / name).rglob("*.py")]
+    asking = {path for path in files if "typer.confirm(" in path.read_text(encoding="utf-8")}
+    assert asking == {ROOT / "runtime" / "command_output.py"}
+
+
 def _numbered_ends(path: Path) -> list[int]:
     text = path.read_text(encoding="utf-8")
     if path == STANDS_ALONE or ("Exit(" not in text and "exit(" not in text):

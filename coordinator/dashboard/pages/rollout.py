@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
+from fleetledger.coordinator.actions.registry import ACTIONS
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources, number_in_path
 from fleetledger.coordinator.errors import CommandError

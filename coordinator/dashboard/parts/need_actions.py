@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from fleetledger.coordinator.actions.registry import ACTIONS
 from fleetledger.coordinator.dashboard import addresses
-from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
 from fleetledger.coordinator.reports.answers import Need
 from fleetledger.coordinator.reports.needs import at_home
 from fleetledger.runtime.strict import Strict

@@ -113,7 +113,7 @@ class Agent:
         """Have the device learn a sample of a class; it is on the disk when this returns.
 
         A sample is what `[data] samples` of agent.toml names: an array of uint8 (height, width, 3),
-        red first, or a Pillow image; a `str` where samples are texts; an array of float32 where
+        red first, or a Pillow image; a `str` where samples are texts; an array of numbers where
         they are arrays. In every case it may be the content of a file as bytes, or its path. It is
         counted once, by the digest of its content. A class that the fleet does not know waits until
         a stage is opened with it.
@@ -123,7 +123,7 @@ class Agent:
         """
         opened = self._alive()
         name = class_given(label)
-        content = file_of(sample, opened.settings.data.kind)
+        content = file_of(sample, opened.settings.data)
         digest = Digest.of(content[0])
         state = self._began.result()[1].state
         seen = state.scanning.images.get(digest)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,11 +20,13 @@ from PIL import Image, ImageOps
 
 from fleetledger.device_agent.errors import GiveError
 from fleetledger.device_agent.home.store.blobs import sync_folder, write_durably
-from fleetledger.device_agent.kinds import SampleKind
+from fleetledger.device_agent.kinds import ARRAY, PICTURES, TEXT
 from fleetledger.device_agent.models.inference.frames import image_of
 from fleetledger.device_agent.samples.images import ChangedError, read_limited
 from fleetledger.device_agent.samples.sources.folder import is_left_alone
+from fleetledger.device_agent.settings import AgentDataSettings
 from fleetledger.learning.errors import SampleError
+from fleetledger.learning.numerics.arrays import NPY, NPZ, array_content, read_array
 from fleetledger.learning.numerics.preprocessing import decode_picture, open_picture
 from fleetledger.runtime.errors import InvalidValueError, shorten
 from fleetledger.schemas.class_names import fault_of
@@ -35,7 +39,6 @@ text where they are texts; an array where they are arrays; the content of a file
 _QUICK = 1
 """Level of PNG's compression: a camera waits, and the disk has room."""
 _PLAIN_MODES = {"L", "RGB", "RGBA"}
-_ARRAY = ".npy"
 
 
 @dataclass(frozen=True)
@@ -64,64 +67,91 @@ def class_given(label: str) -> ClassName:
     return name
 
 
-def file_of(sample: Sample, kind: SampleKind) -> tuple[bytes, str]:
+def file_of(sample: Sample, settings: AgentDataSettings) -> tuple[bytes, str]:
     """Return the content and the ending of the file that a sample becomes.
 
-    Raises `GiveError` for what is no sample of this kind.
+    Raises `GiveError` for what is no sample of the kind that the settings name.
     """
+    kind = settings.kind
     if kind.masked or not kind.suffixes:
         raise GiveError(
             f'data.samples: is "{kind.name}", of which none can be given in a call; '
             "put files into the data folder, or choose another kind in agent.toml"
         )
+    encode, wanted = _KINDS[kind.name]
     try:
-        data, suffix = _encoded(sample, kind)
+        found = encode(sample, settings)
     except (ChangedError, SampleError) as error:
         raise GiveError(f"sample: {error}") from error
-    if len(data) > kind.most_bytes:
-        raise GiveError(f"sample: {len(data)} bytes exceed {kind.most_bytes}; {kind.smaller}")
-    return data, suffix
+    if found is None:
+        raise GiveError(
+            f'sample: {type(sample).__name__} is none where data.samples is "{kind.name}"; give '
+            f"{wanted}, or a file's content or path"
+        )
+    if len(found[0]) > kind.most_bytes:
+        raise GiveError(f"sample: {len(found[0])} bytes exceed {kind.most_bytes}; {kind.smaller}")
+    return found
 
 
-def _encoded(sample: Sample, kind: SampleKind) -> tuple[bytes, str]:
-    pictures, texts = ".png" in kind.suffixes, ".txt" in kind.suffixes
-    if isinstance(sample, bytes):
-        return sample, _checked(sample, kind)
-    if isinstance(sample, os.PathLike) or (isinstance(sample, str) and not texts):
-        data = read_limited(Path(sample), kind)
-        return data, _checked(data, kind)
+def _picture(sample: Sample, settings: AgentDataSettings) -> tuple[bytes, str] | None:
+    if isinstance(sample, np.ndarray | Image.Image):
+        return _png(image_of(sample) if isinstance(sample, np.ndarray) else sample), PICTURES.suffix
+    data = _content(sample, settings)
+    return None if data is None else (data, f".{str(open_picture(data).format).lower()}")
+
+
+def _text(sample: Sample, settings: AgentDataSettings) -> tuple[bytes, str] | None:
     if isinstance(sample, str):
-        return _utf8(sample), ".txt"
-    if pictures and isinstance(sample, np.ndarray | Image.Image):
-        return _png(image_of(sample) if isinstance(sample, np.ndarray) else sample), ".png"
-    if _ARRAY in kind.suffixes and isinstance(sample, np.ndarray):
-        return _npy(sample), _ARRAY
-    raise GiveError(
-        f'sample: {type(sample).__name__} is none where data.samples is "{kind.name}"; give '
-        f"{_WANTED.get(kind.name, 'the content of a file')}, or a file's content or path"
-    )
+        return _utf8(sample), TEXT.suffix
+    data = _content(sample, settings)
+    if data is None:
+        return None
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise GiveError(f"sample: byte {error.start} is no UTF-8; save it as UTF-8") from error
+    return data, TEXT.suffix
 
 
-_WANTED = {
-    "pictures": "an array of uint8 (height, width, 3), red first, or a Pillow image",
-    "text": "a str",
-    "arrays": "an array of float32",
+def _array(sample: Sample, settings: AgentDataSettings) -> tuple[bytes, str] | None:
+    if not isinstance(sample, np.ndarray):
+        data = _content(sample, settings)
+        if data is None:
+            return None
+        ending = NPY
+        if isinstance(sample, str | os.PathLike):
+            ending = Path(sample).suffix.lower()
+        if ending not in {NPY, NPZ}:
+            raise GiveError(f"sample: {ending or 'no ending'} is not one sample; give {NPY}")
+        sample = read_array(data, ending)
+    shape = settings.shape
+    if shape is not None and sample.shape not in {shape, (prod(shape),)}:
+        raise GiveError(
+            f"sample: shape {list(sample.shape)}, where data.shape is {list(shape)}; give one "
+            "sample of that shape at a time"
+        )
+    return array_content(sample), ARRAY.suffix
+
+
+_Encode = Callable[["Sample", AgentDataSettings], "tuple[bytes, str] | None"]
+_KINDS: dict[str, tuple[_Encode, str]] = {
+    PICTURES.name: (
+        _picture,
+        "an array of uint8 (height, width, 3), red first, or a Pillow image",
+    ),
+    TEXT.name: (_text, "a str"),
+    ARRAY.name: (_array, "an array of numbers"),
 }
+"""Kind of sample -> how one becomes a file (None for what is none), and what to give in words."""
 
 
-def _checked(data: bytes, kind: SampleKind) -> str:
-    """Return the ending for a file's content; raise `SampleError` or `GiveError`."""
-    if ".png" in kind.suffixes:
-        return f".{str(open_picture(data).format).lower()}"
-    if ".txt" in kind.suffixes:
-        try:
-            data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise GiveError(f"sample: byte {error.start} is no UTF-8; save it as UTF-8") from error
-        return ".txt"
-    if not data.startswith(b"\x93NUMPY"):
-        raise GiveError("sample: is no .npy file; write it with `numpy.save`")
-    return _ARRAY
+def _content(sample: Sample, settings: AgentDataSettings) -> bytes | None:
+    """Return the content of a file that is given by it or by its path; None for anything else."""
+    if isinstance(sample, bytes):
+        return sample
+    if isinstance(sample, str | os.PathLike):
+        return read_limited(Path(sample), settings.kind)
+    return None
 
 
 def _utf8(text: str) -> bytes:
@@ -137,14 +167,6 @@ def _png(image: Image.Image) -> bytes:
     file = io.BytesIO()
     # A fresh image has no texts and no profile with it, so the same pixels are the same bytes.
     Image.fromarray(np.asarray(plain)).save(file, "PNG", compress_level=_QUICK)
-    return file.getvalue()
-
-
-def _npy(array: npt.NDArray[Any]) -> bytes:
-    if array.dtype.kind not in "fiub":
-        raise GiveError(f"sample: {array.dtype} holds no numbers; give float32")
-    file = io.BytesIO()
-    np.save(file, np.ascontiguousarray(array, np.float32), allow_pickle=False)
     return file.getvalue()
 
 

@@ -15,7 +15,7 @@ from fleetledger.schemas.values import Digest
 
 
 @dataclass(frozen=True)
-class HeldSamples:
+class FileRows:
     """Digests of the samples in one file, row by row."""
 
     digests: tuple[Digest, ...]
@@ -45,17 +45,17 @@ class ArraySamples(CacheFile):
                 "SELECT file, alone, digests FROM held WHERE shape = ?", (str(shape),)
             )
             self._held = {
-                Digest(file): HeldSamples(tuple(map(Digest, digests.split())), bool(alone))
+                Digest(file): FileRows(tuple(map(Digest, digests.split())), bool(alone))
                 for file, alone, digests in rows
             }
         self._asked: set[Digest] = set()
 
-    def of_file(self, path: Path, digest: Digest) -> HeldSamples:
+    def of_file(self, path: Path, digest: Digest) -> FileRows:
         """Return the samples of a file; raise `ArrayError`, `OSError` where it cannot be read."""
         if digest not in self._held:
             rows = rows_of(path, self._shape)
             names = [path] if rows is None else [Path(f"{path}#{row}") for row in range(rows)]
-            held = HeldSamples(tuple(Digest.of(read_content(name)) for name in names), rows is None)
+            held = FileRows(tuple(Digest.of(read_content(name)) for name in names), rows is None)
             self._held[digest] = held
             row = (digest, str(self._shape), held.alone, " ".join(held.digests))
             with self.failures():

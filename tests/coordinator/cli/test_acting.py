@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger import command_line
-from fleetledger.coordinator.cli import common
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
+from fleetledger.runtime import command_output
 from tests.docs.command_schemas import schema_of
 
 WORKING = (
@@ -126,7 +126,7 @@ def test_a_question_leaves_standard_output_to_the_json(
         class stdin:  # noqa: N801 - as in the module sys
             isatty = staticmethod(lambda: True)
 
-    monkeypatch.setattr(common, "sys", Terminal)
+    monkeypatch.setattr(command_output, "sys", Terminal)
     words = ["device", "retire", "cam-1", "cam-2", "--json", "--home", str(home)]
     done = CliRunner().invoke(command_line.app, words, input="y\n")
     answered = done.stdout.partition("y\n")[2]  # the runner repeats what was typed

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner, Result
 
-from fleetledger.coordinator.cli import common
 from fleetledger.coordinator.cli import coordinator as coordinator_cli
 from fleetledger.coordinator.cli import models as cli
 from fleetledger.coordinator.errors import CommandError
@@ -16,6 +15,9 @@ from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.models.commands import GoBack, PushModel
 from fleetledger.coordinator.topics.models.entries import ModelExported
+from fleetledger.coordinator.topics.releases import views as release_views
+from fleetledger.runtime import command_output
+from fleetledger.runtime.errors import NobodyToAskError
 from fleetledger.schemas.reports import ClassResult, Evaluation
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core import harness
@@ -66,11 +68,11 @@ def run(home: Path, *words: str, app: object = cli.app, text: str = "") -> Resul
 @pytest.fixture
 def somebody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr(common, "sys", terminal)
+    monkeypatch.setattr(command_output, "sys", terminal)
 
 
 def test_going_back_names_both_versions_with_their_accuracy_and_what_stays(home: Path) -> None:
-    with pytest.raises(CommandError, match="say --to 2, or --yes"):
+    with pytest.raises(NobodyToAskError, match="say --to 2, or --yes"):
         run(home, "rollback")
     shown = run(home, "rollback", "--to", "2").output
     assert shown.splitlines() == [
@@ -86,7 +88,7 @@ def test_going_back_names_both_versions_with_their_accuracy_and_what_stays(home:
 
 
 def test_a_push_names_who_leaves_which_model_and_what_it_does_not_know(home: Path) -> None:
-    with pytest.raises(CommandError, match="nothing was done: say --yes"):
+    with pytest.raises(NobodyToAskError, match="nothing was done: say --yes"):
         run(home, "push", "1")
     shown = run(home, "push", "2", "--yes").output.splitlines()
     assert shown[:-1] == [
@@ -163,5 +165,5 @@ def test_a_release_for_a_device_that_stays_waits_on_after_going_back(tmp_path: P
     bench.command(GoBack())
     write(tmp_path, bench)
     with ledger_of(tmp_path) as ledger:
-        found = [(push.version, push.devices) for push in cli.release_views.waiting(ledger)]
+        found = [(push.version, push.devices) for push in release_views.waiting(ledger)]
     assert found == [(1, ("dev-2",)), (1, None)]

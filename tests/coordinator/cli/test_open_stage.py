@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from fleetledger.coordinator.cli import common
 from fleetledger.coordinator.cli import coordinator as cli
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
+from fleetledger.runtime import command_output
+from fleetledger.runtime.errors import NobodyToAskError
+from fleetledger.runtime.exit_codes import ExitCode
 from tests.coordinator.cli.test_models import run
 from tests.coordinator.core.harness import Bench, contribution
 from tests.coordinator.reports import of_home
@@ -36,16 +40,31 @@ def stages(home: Path) -> list[tuple[str, ...]]:
 
 
 def test_where_nobody_can_be_asked_it_refuses_with_the_way_out(home: Path) -> None:
-    with pytest.raises(CommandError, match="nothing was done: say --yes"):
+    with pytest.raises(NobodyToAskError, match="nothing was done: say --yes"):
         run(home, "open-stage", "rosee", app=cli.app)
     assert stages(home) == [("cat", "dog")]
     run(home, "open-stage", "rosee", "--yes", app=cli.app)
     assert stages(home) == [("cat", "dog"), ("rosee",)]
 
 
+def test_a_script_is_told_by_the_exit_code_and_the_option_that_answers(home: Path) -> None:
+    words = ["-m", "fleetledger", "coordinator", "open-stage", "rosee", "--home", str(home)]
+    done = subprocess.run(
+        [sys.executable, *words, "--json"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (ExitCode.NEEDS_A_PERSON, "")
+    assert "'rosee' is reported by no device" in done.stderr
+    assert "nothing was done: say --yes if it is meant so" in done.stderr
+    assert stages(home) == [("cat", "dog")]
+
+
 def test_somebody_who_is_there_is_asked_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr(common, "sys", terminal)
+    monkeypatch.setattr(command_output, "sys", terminal)
     shown = run(home, "open-stage", "rosee", app=cli.app, text="n\n").output
     assert "'rosee' is reported by no device, but 'rose' by dev-1" in shown
     assert "1 of 2 devices has not answered yet: dev-2" in shown

@@ -24,6 +24,7 @@ from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.trust.key_files import make_key
 from fleetledger.runtime.command_report import OUTPUT_VARIABLE
+from fleetledger.runtime.errors import NobodyToAskError
 from fleetledger.schemas.rollouts import LocalHours
 from tests.coordinator.core.harness import FLEET
 from tests.coordinator.reports.test_views import write
@@ -121,7 +122,7 @@ def test_a_plan_for_few_devices_says_what_follows_where_gates_stay_open(tmp_path
 def test_a_rollout_is_planned_started_paused_resumed_and_ended(tmp_path: Path) -> None:
     home = home_of(tmp_path, planned_only)
     assert "rollout 1 is planned: model 2" in run(home, "plan", "2").stdout
-    with pytest.raises(CommandError, match=r"nobody can be asked here.*say --yes"):
+    with pytest.raises(NobodyToAskError, match=r"nobody can be asked here.*say --yes"):
         run(home, "start", "1")
     assert as_json(home, "start", "1", "--yes")["said"] == "rollout 1 begins"
     paused = as_json(home, "pause", "1", "--reason", "the harvest")

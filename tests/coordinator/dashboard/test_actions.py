@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from fleetledger import command_line
+from fleetledger.coordinator.actions.registry import ACTIONS
 from fleetledger.coordinator.core.inputs import OperatorCommand
-from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.snapshot import LiveSnapshot
@@ -49,6 +49,10 @@ FILLED = {
     "soak": "30m",
     "shadow": "off",
     "approve": "operator",
+    "deadline": "12h",
+    "hours": "22:00-05:00",
+    "on_fail": "pause",
+    "gates": "latency=1.5",
 }
 
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from fleetledger.device_agent.home.home import AgentHome, lock_home
 from fleetledger.device_agent.home.store.blobs import BlobFolder
 from fleetledger.device_agent.home.store.store import AgentStore
 from fleetledger.device_agent.models.features.cache import FeatureCache
+from fleetledger.runtime import command_output
+from fleetledger.runtime.errors import NobodyToAskError
 from fleetledger.schemas.rounds import RoundAnswer
 from tests.device_agent import making
 from tests.device_agent import model_files as models
@@ -85,8 +88,15 @@ def test_it_says_what_it_deletes_and_deletes_that_alone(home: AgentHome) -> None
     assert "nothing is kept here" in forget(home).output
 
 
-def test_nothing_is_deleted_before_the_owner_agrees(home: AgentHome) -> None:
+def test_nothing_is_deleted_before_the_owner_agrees(
+    home: AgentHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = files(home)
+    alone = forget(home)
+    assert isinstance(alone.exception, NobodyToAskError)
+    assert "nothing was done: say --yes if it is to be deleted" in str(alone.exception)
+    terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr(command_output, "sys", terminal)
     assert forget(home, answer="n\n").exit_code == 1
     assert files(home) == before
     assert records(home).memory is not None

@@ -6,6 +6,8 @@ import os
 import pwd
 import stat
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +16,7 @@ from fleetledger.command_line import app
 from fleetledger.device_agent.cli.doctor import examine
 from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.device_agent.home.keys import KeyRing
+from fleetledger.runtime import command_output
 from fleetledger.runtime.systemd_units import UnitKind
 from fleetledger.schemas.keys import KeyName, SigningKey
 from fleetledger.schemas.kits import Kit
@@ -227,7 +230,9 @@ def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
 
 def ask(kit: Path, home: Path, answer: str) -> tuple[int, str]:
     words = ["agent", "install", str(kit), "--home", str(home)]
-    done = CliRunner().invoke(app, words, input=answer)
+    terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    with patch.object(command_output, "sys", terminal):
+        done = CliRunner().invoke(app, words, input=answer)
     return done.exit_code, done.output
 
 

@@ -7,9 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetledger.simulator.errors import ScenarioError
-from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario, scenario_to_toml
+from fleetledger.simulator.scenario.loading import (
+    changed,
+    checked,
+    load_scenario,
+    parse_scenario,
+    scenario_to_toml,
+)
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.sections import Absence
+from fleetledger.simulator.scenario.overrides import Unset
+from fleetledger.simulator.scenario.sections import Absence, StageSettings
 from fleetledger.simulator.scenario.shipped import shipped_names
 
 
@@ -39,6 +46,46 @@ def test_what_the_command_line_sets_replaces_what_the_file_says(tmp_path: Path):
     assert scenario.seeds == (1, 2)
     assert scenario.method.settings == {"ridge": 1e5}
     assert scenario.data.set == "digits"
+
+
+RIVALS = '[stages]\norder = "as-is"\nfirst = 1\n'
+
+
+def test_a_rival_setting_is_left_out(tmp_path: Path):
+    path, lists = written(tmp_path, RIVALS), 'stages.lists=[["a"], ["b"]]'
+    assert refusal(path, lists).endswith(
+        "so leave out one or the other, on the command line by "
+        "--unset stages.order --unset stages.first"
+    )
+    scenario = load_scenario(path, [Unset("stages.order"), Unset("stages.first"), lists])
+    assert scenario.stages.lists == (("a",), ("b",))
+    assert load_scenario(path, [Unset("stages")]).stages == StageSettings()
+    assert load_scenario(path, [Unset("stages.count"), "stages.first=1"]).stages.first == 1
+
+
+def test_what_is_set_after_it_was_left_out_counts(tmp_path: Path):
+    path = written(tmp_path, "[devices]\ncount = 3\n")
+    assert load_scenario(path, [Unset("devices.count"), "devices.count=7"]).devices.count == 7
+    text = refusal(path, Unset("devices"), "devices.count=7")
+    assert "--set devices.count=7: devices is set or left out as a whole already" in text
+
+
+def test_only_a_field_can_be_left_out(tmp_path: Path):
+    text = refusal(written(tmp_path, ""), Unset("stages.ordre"))
+    assert text.startswith("--unset stages.ordre: ")
+    assert "order" in text
+
+
+def test_none_leaves_out_in_python_what_a_scenario_says():
+    base = {"title": "t", "stages": {"order": "as-is", "first": 1}}
+    scenario = checked("t", changed(base, {"stages": {"order": None, "first": None, "count": 2}}))
+    assert (scenario.stages.order, scenario.stages.count) == (StageSettings().order, 2)
+    assert checked("t", {"title": "t", "stages": {"first": None}}).stages == StageSettings()
+
+
+def test_what_is_to_be_left_out_names_the_option():
+    text = refusal("digits", "engine.kind=mqtt", "engine.workers=2")
+    assert text.endswith("(on the command line: --unset NAME)")
 
 
 def test_another_method_on_the_command_line_does_not_get_the_settings_of_the_files(tmp_path: Path):

@@ -143,6 +143,32 @@ def test_texts_are_given_as_str(agent: Agent, home: Path) -> None:
     assert given.digest == Digest.of(b"red and round")
 
 
+def test_arrays_are_given_as_they_are_counted(agent: Agent, home: Path, tmp_path: Path) -> None:
+    write_settings(home, samples="array")
+    window = np.arange(12, dtype=np.float64).reshape(3, 4)
+    np.save(tmp_path / "window.npy", window)
+    with agent:
+        given = agent.give(window, "walk")
+        assert agent.give(tmp_path / "window.npy", "walk") == GivenSample(given.digest, new=False)
+        agent.wait(lambda status: status.images_on_disk == 1, timeout=SECONDS)
+        assert given.digest in agent._began.result()[1].state.scanning.images
+        with pytest.raises(GiveError, match=r"sample: str is none|cannot be read"):
+            agent.give("walk.npy", "walk")
+    written = np.load(AgentHome.open(home).data_folder / "walk" / f"{given.digest}.npy")
+    assert np.array_equal(written, window.astype(np.float32))
+
+
+def test_an_array_of_another_shape_is_refused(agent: Agent, home: Path) -> None:
+    write_settings(home, samples="array")
+    settings = home / "agent.toml"
+    text = settings.read_text(encoding="utf-8").replace("[data]\n", "[data]\nshape = [3, 4]\n")
+    settings.write_text(text, encoding="utf-8")
+    with agent:
+        assert agent.give(np.zeros((3, 4), np.float32), "walk").new
+        with pytest.raises(GiveError, match=r"shape \[2, 3, 4\], where data\.shape is \[3, 4\]"):
+            agent.give(np.zeros((2, 3, 4), np.float32), "walk")
+
+
 def test_a_sample_reaches_the_coordinator_and_a_model_comes_back(
     agent: Agent, coordinator: ScriptedCoordinator
 ) -> None:

@@ -51,6 +51,8 @@ class Action:
     raises as `command` does."""
     asks: bool = False
     """Whether that is said, and asked about, before it is done."""
+    may_ask: bool = False
+    """Whether the coordinator may ask about it first; the value `sure` says that it is meant."""
     as_rollout: bool = False
     """Whether it sends a version out, which a rollout can do in its place."""
     then: Callable[[Path], Iterable[str]] = lambda _: ()
@@ -67,5 +69,7 @@ REASON = ActionField("reason", "Reason", "It stays in the ledger.")
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return words that have spaces or commas between them."""
+    """Return words that have spaces or commas between them, or each a line of its own."""
+    if "\n" in text:
+        return tuple(filter(None, text.split("\n")))
     return tuple(text.replace(",", " ").split())

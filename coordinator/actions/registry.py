@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fleetledger.coordinator.core.phrases import count_of
-from fleetledger.coordinator.dashboard.actions.action import (
+from fleetledger.coordinator.actions.action import (
     DEVICE,
     REASON,
     Action,
@@ -15,12 +14,13 @@ from fleetledger.coordinator.dashboard.actions.action import (
     Values,
     words,
 )
+from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.file import online_now
 from fleetledger.coordinator.provisioning.broker_access import close_access, open_access
 from fleetledger.coordinator.reports import command_previews
-from fleetledger.coordinator.reports.rollouts.plan_words import plan_of
+from fleetledger.coordinator.reports.rollouts.plan_words import OnFail, plan_of
 from fleetledger.coordinator.reports.rollouts.preview import preview
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
 from fleetledger.coordinator.topics.contributions.commands import RetractContributions
@@ -219,6 +219,7 @@ _STAGES = (
         ),
         lambda values: ("coordinator", "open-stage", *words(values["classes"])),
         (ActionField("classes", "Classes", "Names, with spaces between them.", several=True),),
+        may_ask=True,
     ),
     Action(
         "close-stage",
@@ -331,20 +332,23 @@ def _of_rollout(action: str) -> Callable[[Path, LedgerReader, Values], tuple[str
     )
 
 
-_PLANNED = ("groups", "soak", "shadow", "approve")
-"""Options of `rollout plan` that a form asks for, as they are written there."""
+_PLANNED = ("groups", "soak", "shadow", "approve", "deadline", "hours", "on_fail")
+"""Options of `rollout plan` with one value, and `gates` with several."""
 
 
 def _plan(values: Values) -> PlanRollout:
     said = {name: values[name] for name in _PLANNED if name in values}
-    plan = plan_of(None, {**said, "tags": words(values.get("tagged", ""))})
+    several = {"tags": words(values.get("tagged", "")), "gates": words(values.get("gates", ""))}
+    plan = plan_of(None, {**said, **{name: given for name, given in several.items() if given}})
     return PlanRollout(version=int(values["version"]), plan=plan, start="start" in values)
 
 
 def _plan_line(values: Values) -> tuple[str, ...]:
-    said = (word for name in _PLANNED if name in values for word in (f"--{name}", values[name]))
+    said = [(f"--{name.replace('_', '-')}", values[name]) for name in _PLANNED if name in values]
+    said += [("--gate", gate) for gate in words(values.get("gates", ""))]
     start = ("--start", "--yes") if "start" in values else ()
-    return ("rollout", "plan", values["version"], *said, *_tag_line(values), *start)
+    options = (word for pair in said for word in pair)
+    return ("rollout", "plan", values["version"], *options, *_tag_line(values), *start)
 
 
 def _preview_plan(home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
@@ -390,6 +394,24 @@ _ROLLOUTS = (
                 "Nobody has to where nothing is chosen.",
                 required=False,
                 choices=("operator", "release-key"),
+            ),
+            ActionField(
+                "deadline", "Deadline", "Time for each group: 24h where it is empty.", False
+            ),
+            ActionField("hours", "Hours", "When devices may switch: 22:00-05:00.", required=False),
+            ActionField(
+                "on_fail",
+                "Where a gate fails",
+                "Back to the former model where nothing is chosen.",
+                required=False,
+                choices=tuple(one.value for one in OnFail),
+            ),
+            ActionField(
+                "gates",
+                "Gates",
+                "Limits, NAME=VALUE with spaces between, such as latency=1.5 or latency=off.",
+                required=False,
+                several=True,
             ),
             ActionField("start", "Start it at once", "", required=False, flag=True),
         ),

@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from fleetledger.coordinator.actions.action import Action, Values
+from fleetledger.coordinator.actions.registry import ACTIONS
 from fleetledger.coordinator.core.state_fold import state_of
-from fleetledger.coordinator.dashboard.actions.action import Action, Values
-from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
 from fleetledger.coordinator.dashboard.answers import Dashboard, frame_of
 from fleetledger.coordinator.dashboard.renderer import draw
 from fleetledger.coordinator.dashboard.sources import NotThereError

@@ -1,0 +1,1 @@
+"""Actions of an operator, in one table: pages make forms of them, programs make calls of them."""

@@ -1,1 +1,0 @@
-"""What an operator may do from a page: each is a command in the operator's inbox."""
