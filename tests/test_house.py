@@ -38,14 +38,14 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(49300, 9.0, 11.8, 50, 791),
-    "device_agent": Room(22500, 10.8, 13.3, 26, 312),
+    "coordinator": Room(49750, 9.1, 11.8, 51, 796),
+    "device_agent": Room(22500, 10.9, 13.3, 26, 313),
     "export": Room(7250, 10.0, 12.6, 6, 105),
     "learning": Room(16900, 8.0, 9.6, 25, 200),
     "methods": Room(16250, 11.9, 15.1, 34, 135),
-    "runtime": Room(3350, 8.0, 9.7, 14, 43),
+    "runtime": Room(3400, 8.0, 9.7, 14, 43),
     "schemas": Room(5900, 8.2, 11.4, 4, 61),
-    "simulator": Room(30800, 11.7, 14.1, 47, 478),
+    "simulator": Room(30900, 11.7, 14.1, 47, 478),
     "transport": Room(6900, 8.6, 10.1, 7, 89),
 }
 
