@@ -1,8 +1,9 @@
 """A trained network as ONNX: its trunk from images to features, and the rows of its head.
 
 The network's own text (`learning.networks.body`) is carried out once more, with layers that write
-nodes instead of numbers: nothing is traced, and no torch is needed. The head of a model knows
-neither bias nor cosine, so the trunk takes their part:
+nodes instead of numbers: nothing is traced, and no torch is needed. A body that is a torch module
+is written by torch's exporter. The head of a model knows neither bias nor cosine, so the trunk
+takes their part:
 
     linear head   features (f, 1), rows (w_c, b_c):        z_c = w_c . f + b_c
     hidden head   the same of what its hidden layer makes of f
@@ -28,6 +29,7 @@ from fleetledger.export.onnx_layers import GraphValue, OnnxLayers
 from fleetledger.export.segmentation import export_segmentation
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
+from fleetledger.learning.networks.module_body import ModuleBody
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.schemas.models import FEATURES, AnyPreprocessing, of_pictures
@@ -59,13 +61,18 @@ def export_network(
 
     `base` holds the tensors that are not trained. The trunk's one input is what `preprocessing`
     makes, its output is named `features`, (N, M) or (N, M, h, w). Raises `ModelFileError` where
-    tensors are missing or misshapen, or the layout is not NCHW.
+    tensors are missing or misshapen, or the layout is not NCHW, and `ParityError` where ONNX
+    Runtime strays from the torch module that a body is.
     """
     if isinstance(network, SegmentationNetwork):
         dense = export_segmentation(network, arrays, of_pictures(preprocessing))
         return NetworkFiles(dense.trunk, dense.head, build_dense_golden(preprocessing))
     _check(network, arrays, preprocessing)
     trunk = _trunk(network, {**(base or {}), **arrays}, preprocessing)
+    if isinstance(network.body, ModuleBody):
+        from fleetledger.export.torch_module import require_trunk_parity  # noqa: PLC0415 - needs torch
+
+        require_trunk_parity(network, arrays, trunk, preprocessing)
     return NetworkFiles(trunk, RowsHead(head_rows(arrays)), build_golden(trunk, preprocessing))
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fleetledger.learning.networks.module_source import ModuleSource
+
 Floats = npt.NDArray[np.float64]
 
 _VARIANCE_EPSILON = 1e-5
@@ -67,6 +69,12 @@ class NumpyLayers:
     def scale(self, values: Floats, factor: float) -> Floats:
         """Return the values times a constant."""
         return values * factor
+
+    def module(self, body: ModuleSource, values: Floats) -> Floats:
+        """Return a torch module's features, by torch in float32."""
+        from fleetledger.export.torch_module import module_features  # noqa: PLC0415 - needs torch
+
+        return module_features(body, self._arrays, values)
 
     def _has(self, name: str) -> bool:
         return name in self._arrays

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from fleetledger.export.builder import GraphBuilder
 from fleetledger.learning.networks.body import EPSILON, MOMENTUM
+from fleetledger.learning.networks.module_source import ModuleSource
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -180,6 +181,12 @@ class OnnxLayers:
         """Return the first token of each picture."""
         token = self._graph.add("Gather", values.name, self._integers((0,)), axis=1)
         return GraphValue(self._graph.add("Squeeze", token, self._integers((1,))), 2)
+
+    def module(self, body: ModuleSource, values: GraphValue) -> GraphValue:
+        """Return a torch module's features; its nodes are those of torch's exporter."""
+        from fleetledger.export.torch_module import add_module  # noqa: PLC0415 - needs torch
+
+        return GraphValue(add_module(self._graph, body, self._arrays, values.name), 2)
 
     def _linear_of_tokens(self, name: str, values: GraphValue) -> GraphValue:
         return GraphValue(self._product(values, f"{name}.weight", f"{name}.bias"), 3)

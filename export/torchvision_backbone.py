@@ -7,26 +7,26 @@ and versions of torch give equal bytes. Needs torch and torchvision.
 
 from __future__ import annotations
 
-import inspect
-import io
-import math
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from fleetledger.export.backbone import import_backbone
-from fleetledger.export.errors import ModelFileError, NetworkExportError, ParityError
-from fleetledger.export.graph import BATCH, clean, write
+from fleetledger.export.errors import NetworkExportError, ParityError
+from fleetledger.export.graph import write
 from fleetledger.export.noise import noise_inputs
 from fleetledger.export.output_file import write_described
 from fleetledger.export.preprocessing_file import preprocessing_toml
-from fleetledger.export.rules import read_model
 from fleetledger.export.runtime import LoadedModel, describe_runtime
+from fleetledger.export.torch_module import (
+    SAMPLES,
+    TOLERANCE,
+    exported,
+    relative_difference,
+)
 from fleetledger.export.torchvision_network import (
     INPUT_NAME,
     FeatureNetwork,
@@ -35,14 +35,9 @@ from fleetledger.export.torchvision_network import (
     sized,
 )
 from fleetledger.export.torchvision_weights import load_weights
-from fleetledger.learning.onnx_files.file_rules import MAX_MODEL_BYTES
 from fleetledger.schemas.models import Preprocessing
 
-OPSET = 17
-"""The first with layer normalisation, the last that torch's exporter writes without helpers."""
-TOLERANCE = 1e-4
-"""Of the largest feature. The quantisation's steps are 1/127 of it, 80 times as wide."""
-PICTURES = 8
+PICTURES = SAMPLES
 _OUTPUT_NAME = "pooled"
 _Features = npt.NDArray[np.float32]
 
@@ -142,57 +137,5 @@ def torch_features(network: FeatureNetwork, inputs: _Features) -> _Features:
 
 def to_onnx(network: FeatureNetwork) -> bytes:
     """Return the network as a clean ONNX file with a free batch axis, batch norms folded in."""
-    _check_bytes(network)
-    buffer: Any = io.BytesIO()  # torch declares paths only
-    example = torch.zeros(2, 3, network.size, network.size)
-    axes = {INPUT_NAME: {0: BATCH}, _OUTPUT_NAME: {0: BATCH}}
-    try:
-        # With gradients enabled, because without them torch takes a kernel for attention that it
-        # cannot write. The warnings are about this exporter's age and about sizes taken as fixed,
-        # as they are meant to be.
-        with torch.enable_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.onnx.export(
-                network.module,
-                (example,),
-                buffer,
-                input_names=[INPUT_NAME],
-                output_names=[_OUTPUT_NAME],
-                dynamic_axes=axes,
-                opset_version=OPSET,
-                **_exporter(),
-            )
-    except RuntimeError as error:
-        raise ModelFileError(
-            f"model: torch {torch.__version__} cannot write {network.name} as ONNX "
-            f"({str(error).partition(chr(10))[0]}); export it yourself and use import-backbone"
-        ) from error
-    return write(clean(read_model(buffer.getvalue())))
-
-
-def relative_difference(features: _Features, expected: _Features) -> float:
-    """Return the largest difference as a share of the largest expected feature; NaN stays NaN.
-
-    Features that are all zero differ by 0 if both are, else by infinity.
-    """
-    if features.shape != expected.shape:
-        return math.inf
-    difference, largest = np.abs(features - expected).max(), np.abs(expected).max()
-    if largest == 0:
-        return 0.0 if difference == 0 else math.inf
-    return float(difference / largest)
-
-
-def _check_bytes(network: FeatureNetwork) -> None:
-    """Refuse at once what the rules for ONNX files would refuse after minutes and gigabytes."""
-    count = sum(parameter.nbytes for parameter in network.module.parameters())
-    if count > MAX_MODEL_BYTES:
-        raise ModelFileError(
-            f"model: the weights of {network.name} are {count} bytes, more than {MAX_MODEL_BYTES}; "
-            "export a smaller network"
-        )
-
-
-def _exporter() -> dict[str, Any]:
-    """Choose the exporter that needs no further package, where torch offers a choice."""
-    return {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
+    shape, ends = (3, network.size, network.size), (INPUT_NAME, _OUTPUT_NAME)
+    return write(exported(network.module, shape, network.name, ends))

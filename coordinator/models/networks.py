@@ -133,10 +133,10 @@ def _check_begins(successor: Successor | None, first: first_files.FirstFiles) ->
 
 
 def _check_torch(method: str, assignment: AnyTrainingAssignment) -> None:
-    """Raise `NetworkSettingsError` where this coordinator could not combine answers."""
+    """Raise `NetworkSettingsError` where this coordinator lacks torch and cannot do without."""
     if assignment.coordinator_trains and find_spec("torch") is None:
         raise NetworkSettingsError(
-            f"method.settings: with these {method!r} trains at the coordinator, and torch is not "
+            f"method.settings: with these {method!r} needs torch at the coordinator, and it is not "
             f"installed here; {pip_install('train')}, or change the settings"
         )
 

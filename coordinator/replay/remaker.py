@@ -75,7 +75,7 @@ class Remaking:
         if trains_here(side.read_assignment(recipe.request.lineage.settings)) and (
             find_spec("torch") is None
         ):
-            why = f"the coordinator trained in it, which needs torch; {pip_install('train')}"
+            why = f"it needs torch at the coordinator; {pip_install('train')}"
             return "cannot be made again", why
         return self._averaged(recipe, self._maker.networks.average(recipe.request))
 

@@ -25,6 +25,7 @@ from torch import Tensor
 from fleetledger.learning.networks.fixed_features import IdentityBody
 from fleetledger.learning.networks.head import is_of_head
 from fleetledger.learning.networks.held_rows import joined_rows
+from fleetledger.learning.networks.module_body import ModuleBody
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.torch_layers import Mode, Outputs, Tensors, forward_lazily
 from fleetledger.learning.training.frozen_outputs import FrozenPass
@@ -58,6 +59,8 @@ class Step:
     outputs: Outputs
     terms: tuple[Weighted, ...] = ()
     """Those of the loss that the settings ask for."""
+    watched: frozenset[str] = frozenset()
+    """Layers whose outputs are asked for."""
     _teachers: dict[str, Outputs] = field(default_factory=dict)
     _made: dict[TermPart, Tensor] = field(default_factory=dict)
 
@@ -93,6 +96,11 @@ class Step:
             return torch.stack(values).sum(dim=0)
         return sum(values[1:], start=values[0])
 
+    @property
+    def inner(self) -> Tensors:
+        """Outputs (..., n, ...) of the layers that are asked for, by name."""
+        return self.outputs.inner
+
     def mask(self, name: str | None) -> Tensor | None:
         """Return the frozen mask of that name; None for None."""
         return None if name is None else self.frozen[name]
@@ -107,7 +115,7 @@ class Step:
                     model["parameters"],
                     model["buffers"],
                     self.batch.inputs,
-                    self.batch.mode(training=False),
+                    replace(self.batch.mode(training=False), inner=self.watched),
                 )
             self._teachers[name] = _in_full(replace(outputs, scores=_still(outputs)))
         return self._teachers[name]
@@ -168,6 +176,20 @@ class OwnLoss(Hashable, Protocol):
         ...
 
 
+@runtime_checkable
+class InnerTerm(Protocol):
+    """A term that looks at outputs of layers, `step.inner[name]`; others pay nothing.
+
+    Of a module from outside any submodule is one (`layer3`, `blocks.2.attention`), of the package's
+    networks what has tensors (`conv0`). A teacher's are `step.teacher(name).inner`.
+    """
+
+    @property
+    def inner(self) -> tuple[str, ...]:
+        """Names of the layers."""
+        ...
+
+
 @dataclass(frozen=True)
 class Weighted:
     """A term and its factor."""
@@ -193,28 +215,43 @@ class ComposedLoss:
         """Whether the network has layers for stacks of agents, and an own loss takes them."""
         return self.network.stackable and (self.own is None or self.own.stacks)
 
+    @property
+    def traceable(self) -> bool:
+        """Whether a step may be compiled or captured: one of a module from outside may not."""
+        return not isinstance(self.network.body, ModuleBody)
+
+    @property
+    def inner(self) -> frozenset[str]:
+        """Layers whose outputs a term, or an own loss, asks for."""
+        asking: list[object] = [*(part.term for part in self.terms), self.own]
+        return frozenset(name for one in asking if isinstance(one, InnerTerm) for name in one.inner)
+
     def __call__(
         self, parameters: Tensors, buffers: Tensors, frozen: Tree, extras: Tensors, batch: Batch
     ) -> tuple[Tensor, Tensors]:
         """Return the loss of each agent (...) and the new buffers."""
+        inner, mode = self.inner, batch.mode(training=self.training in ("all", "body"))
         outputs = forward_lazily(
             self.network,
             joined_rows(frozen.get(FIXED, {}), parameters),
             buffers,
             batch.inputs,
-            batch.mode(training=self.training in ("all", "body")),
+            replace(mode, inner=inner) if inner else mode,
             batch.mode(training=self.training in ("all", "head")),
         )
         full = _in_full(outputs)
-        step = Step(self.network, parameters, frozen, extras, batch, full, self.terms)
+        step = Step(self.network, parameters, frozen, extras, batch, full, self.terms, inner)
         loss = step.composed() if self.own is None else self.own.loss(step)
         return loss, outputs.buffers
 
     def frozen_passes(self, work: Work) -> dict[str, FrozenPass]:
-        """Return what terms look at of teachers, and the features of a body that does not move."""
+        """Return what terms look at of teachers, and the features of a body that does not move.
+
+        Nothing where a term looks at inner layers: those are in no row of a sample.
+        """
         passes: dict[str, FrozenPass] = {}
-        if self.own is not None:
-            return passes  # it may look at any model
+        if self.own is not None or self.inner:
+            return passes  # an own loss may look at any model
         for term in (part.term for part in self.terms):
             if isinstance(term, TaughtTerm) and term.teacher is not None:
                 model, use = work.frozen[term.teacher], partial(self._in_use, term.lesson)
@@ -280,4 +317,5 @@ def _in_full(outputs: Outputs) -> Outputs:
     if features.dtype == torch.float64:
         kind = torch.float64
     rows = None if outputs.rows is None else lambda: outputs.row_inputs.to(kind)
-    return Outputs(features.to(kind), lambda: outputs.logits.to(kind), outputs.buffers, rows)
+    inner = {name: values.to(kind) for name, values in outputs.inner.items()}
+    return Outputs(features.to(kind), lambda: outputs.logits.to(kind), outputs.buffers, rows, inner)

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from fleetledger.learning.networks.module_source import ModuleSource
 from fleetledger.learning.networks.plan import TensorPlan
 
 EPSILON = 1e-5
@@ -105,6 +106,10 @@ class Layers(Protocol[V]):
 
     def first_token(self, values: V) -> V:
         """Return the first token (n, width) of each picture."""
+        ...
+
+    def module(self, body: ModuleSource, values: V) -> V:
+        """Return what a torch module from outside makes of values (..., n, *shape)."""
         ...
 
 

@@ -19,7 +19,9 @@ from fleetledger.learning.numerics.counter_generator import random_words
 
 Arrays = dict[str, npt.NDArray[np.float32]]
 
-BUFFERS = ("running_mean", "running_var")
+OTHER_BUFFER = "buffer"
+"""Last part of the name of a buffer that is no statistic of batch normalisation."""
+BUFFERS = ("running_mean", "running_var", OTHER_BUFFER)
 """Last parts of the names of tensors that follow the data and are not trained."""
 
 _DRAWN_BITS = 24
@@ -43,7 +45,7 @@ class TensorPlan:
 
 
 def is_buffer(name: str) -> bool:
-    """Whether a tensor of that name is a buffer: statistics of batch normalisation."""
+    """Whether a tensor of that name is a buffer, such as statistics of batch normalisation."""
     return name.rpartition(".")[2] in BUFFERS
 
 

@@ -13,6 +13,8 @@ from fleetledger.learning.networks.feature_adjustment import FeatureAdjustment
 from fleetledger.learning.networks.fixed_features import FixedProjection, IdentityBody
 from fleetledger.learning.networks.head import HeadKind
 from fleetledger.learning.networks.mlp import Mlp
+from fleetledger.learning.networks.module_body import ModuleBody
+from fleetledger.learning.networks.module_source import Factory, Options
 from fleetledger.learning.networks.network import Network, Shape
 from fleetledger.learning.networks.residual_adapter import ResidualAdapter
 from fleetledger.learning.networks.resnet import ResNet
@@ -20,10 +22,13 @@ from fleetledger.learning.networks.vision_transformer import VisionTransformer
 from fleetledger.runtime.errors import shorten
 from fleetledger.runtime.registry import Registry, RegistryError
 
+_ANY_PICTURE = (3, 224, 224)
+"""Of which every network with a frozen part can be made."""
+
 
 @dataclass(frozen=True)
 class KnownNetwork:
-    """A network by the name that settings and scenarios give it."""
+    """A network of the package's layers by the name that settings and scenarios give it."""
 
     body: Callable[[Shape], Body]
     """Makes it for one shape of inputs, such as (features,) or (c, h, w); raises `NetworkError`."""
@@ -53,11 +58,16 @@ def _vit_b_16(shape: Shape) -> Body:
     return VisionTransformer(side=height)
 
 
-def _taken(name: str, value: object) -> KnownNetwork:
+def _taken(name: str, value: object) -> KnownNetwork | Factory:
     """Return what a distribution or a program registers as a network."""
     if isinstance(value, KnownNetwork):
         return value
-    raise RegistryError(f"network: {name!r} is {shorten(value)}; give a KnownNetwork")
+    if callable(value):
+        return value
+    raise RegistryError(
+        f"network: {name!r} is {shorten(value)}; give a function (shape, **options) of a "
+        "torch.nn.Module that makes a row of features of each sample"
+    )
 
 
 _OWN: dict[str, KnownNetwork] = {
@@ -77,18 +87,41 @@ _OWN: dict[str, KnownNetwork] = {
     "identity": _of_features(IdentityBody),
     "residual_adapter": _of_features(ResidualAdapter),
 }
-NETWORKS = Registry[KnownNetwork]("network", "fleetledger.networks", _taken).own(_OWN)
-"""By name; settings may name a network once it is here."""
+NETWORKS = Registry[KnownNetwork | Factory]("network", "fleetledger.networks", _taken).own(_OWN)
+"""By name; settings may name a network once it is here.
+
+A value is a network of the package's layers, or a factory `(shape, **options)` of a torch module
+that makes features, which a head stands on as on any other.
+"""
 
 
-def build_network(name: str, shape: Shape, head: HeadKind = "linear") -> Network:
-    """Return the network of that name for inputs of `shape`.
+def build_network(
+    name: str, shape: Shape, head: HeadKind = "linear", options: Options = ()
+) -> Network:
+    """Return the network of that name for inputs of `shape`; `options` are for its factory.
 
-    Raises `NetworkError` for a name that is none, and for inputs that it cannot take.
+    Raises `NetworkError` for a name that is none, for inputs that it cannot take, and for options
+    where there is no factory. A factory is called when somebody asks for tensors, and fails then.
     """
     if name not in NETWORKS:
         raise NetworkError(f"network: {name!r} is unknown; the networks are {', '.join(NETWORKS)}")
-    return Network(NETWORKS[name].body(shape), head)
+    known = NETWORKS[name]
+    if not isinstance(known, KnownNetwork):
+        return Network(ModuleBody(name, known, tuple(shape), options), head)
+    if options:
+        raise NetworkError(
+            f"network_options: {name!r} is a network of the package and takes none; leave "
+            f"{options[0][0]!r} out, or register a factory of your own"
+        )
+    return Network(known.body(shape), head)
+
+
+def has_frozen_part(name: str) -> bool:
+    """Return whether the network of that name sees pictures and has tensors that nobody trains."""
+    known = NETWORKS.get(name)
+    if not isinstance(known, KnownNetwork) or known.of_features:
+        return False
+    return bool(known.body(_ANY_PICTURE).base_plan())
 
 
 def _picture(shape: Shape) -> Shape:

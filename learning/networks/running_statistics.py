@@ -11,14 +11,17 @@ Optima and Better Generalization", UAI 2018, measure them anew in the same way.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from fleetledger.learning.errors import TrainingError
 from fleetledger.learning.networks.body import MOMENTUM
+from fleetledger.learning.networks.module_body import ModuleBody, of_body
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.torch_layers import Mode, Tensors, forward_lazily
+from fleetledger.learning.networks.torch_modules import momentum_of
 
 
 def measured_statistics(
@@ -26,17 +29,32 @@ def measured_statistics(
 ) -> dict[str, Tensor]:
     """Return the buffers of the network that the samples of `batches` (n, ...) give it, n >= 2.
 
-    Of `buffers` only names and shapes are used. Raises `TrainingError` without a batch, and for a
+    A buffer of a module from outside that is no such statistic stays; of others only names and
+    shapes are used. Raises `TrainingError` without a batch, and for a
     batch of one sample.
     """
-    still = {name: torch.zeros_like(value) for name, value in buffers.items()}
-    sums, samples = still, 0
+    shares = {name: _share(network, name) for name in buffers}
+    sums = {name: torch.zeros_like(value) for name, value in buffers.items()}
+    begun = {name: sums[name] if shares[name] else value for name, value in buffers.items()}
+    samples = 0
     for inputs in batches:
         with torch.no_grad():
             # From zero a step of the running average is the batch's own statistics, scaled.
-            seen = forward_lazily(network, parameters, still, inputs, Mode(training=True)).buffers
+            mode = Mode(training=True, seed=partial(int, samples))
+            seen = forward_lazily(network, parameters, begun, inputs, mode).buffers
+        sums = {
+            name: value + seen[name] * (len(inputs) / (shares[name] or 1))
+            for name, value in sums.items()
+        }
         samples += len(inputs)
-        sums = {name: value + seen[name] * (len(inputs) / MOMENTUM) for name, value in sums.items()}
     if not samples:
         raise TrainingError("samples: there is none to measure running statistics on; give two")
-    return {name: value / samples for name, value in sums.items()}
+    return {
+        name: value / samples if shares[name] else buffers[name] for name, value in sums.items()
+    }
+
+
+def _share(network: Network, name: str) -> float | None:
+    """Return a batch's share in a running statistic; None of a buffer that is none."""
+    body = network.body
+    return momentum_of(body, name) if isinstance(body, ModuleBody) and of_body(name) else MOMENTUM

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.errors import NetworkError, TrainingError
 from fleetledger.learning.networks.body import EPSILON, MOMENTUM
 from fleetledger.learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
+from fleetledger.learning.networks.module_source import ModuleSource
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.stacked_maps import (
     MapNorm,
@@ -30,7 +31,9 @@ from fleetledger.learning.networks.stacked_maps import (
     normalised_by_batch,
     normalised_in_use,
 )
+from fleetledger.learning.networks.stacked_modules import called_stacked
 from fleetledger.learning.networks.stacked_norm import masked_norm
+from fleetledger.learning.networks.torch_modules import Passing, called
 from fleetledger.learning.networks.torch_tokens import (
     attended,
     normalised_tokens,
@@ -68,6 +71,10 @@ class Mode:
     """In a stack (A, 1): sum / (sum - 1) of an agent's weights, likewise."""
     all_count: bool = False
     """Whether it is known that no row of a stack pads."""
+    seed: Callable[[], int] | None = None
+    """Makes what torch's generator begins with, for modules from outside that draw by it."""
+    inner: frozenset[str] = frozenset()
+    """Layers of the body whose outputs are kept, by name."""
 
     @property
     def measured(self) -> bool:
@@ -85,6 +92,8 @@ class Outputs:
     buffers: Tensors
     rows: Callable[[], Tensor] | None = None
     """What makes the inputs of the head's rows; None where these are the features."""
+    inner: Tensors = field(default_factory=dict)
+    """Outputs (..., n, ...) of the layers that were asked for by name."""
     _made: list[Tensor] = field(default_factory=list)
     """The logits, once they are; a `cached_property` has a lock, which `torch.compile` cannot
     look through."""
@@ -133,8 +142,9 @@ def forward_lazily(
 
     It leaves no trace in the buffers. What is true of gradients and precision then is so for it.
     """
-    body = TorchLayers(parameters, buffers, mode)
+    body = (WatchedLayers if mode.inner else TorchLayers)(parameters, buffers, mode)
     features = network.body.features(body, inputs)
+    _check_inner(mode.inner, body)
     head = TorchLayers(parameters, buffers, head_mode or mode)
     seen: list[Tensor] = []  # once: a second pass would draw and measure anew
 
@@ -148,7 +158,8 @@ def forward_lazily(
 
     logits = scores() if head.mode.measured else scores
     changed = {**buffers, **body.changed, **head.changed}
-    return Outputs(features, logits, changed, rows if network.head == "hidden" else None)
+    behind = rows if network.head == "hidden" else None
+    return Outputs(features, logits, changed, behind, body.inner)
 
 
 def head_logits(parameters: Tensors, features: Tensor) -> Tensor:
@@ -182,6 +193,7 @@ class TorchLayers:
     buffers: Tensors
     mode: Mode
     changed: dict[str, Tensor] = field(default_factory=dict)
+    inner: dict[str, Tensor] = field(default_factory=dict)
 
     def rows(self, values: Tensor, axes: int) -> Tensor:
         """Return each sample's values as one row."""
@@ -303,6 +315,20 @@ class TorchLayers:
         """Return the first token (n, width) of each picture."""
         return values[:, 0]
 
+    def module(self, body: ModuleSource, values: Tensor) -> Tensor:
+        """Return what a torch module from outside makes of values (..., n, *shape)."""
+        mode = self.mode
+        how = Passing(mode.training, mode.measured, mode.owned, mode.seed, mode.inner)
+        if mode.weight is None:
+            found = called(body, self.parameters, self.buffers, values, how)
+        else:
+            state = self.parameters, self.buffers
+            found = called_stacked(body, *state, values, mode.weight, how)
+        features, changed, inner = found
+        self.changed |= changed
+        self.inner |= inner
+        return features
+
     def _statistics(self, name: str) -> tuple[Tensor, Tensor]:
         return self.buffers[f"{name}.running_mean"], self.buffers[f"{name}.running_var"]
 
@@ -364,6 +390,48 @@ class TorchLayers:
         else:
             own = [values.expand_as(mean) for values in before]
             self._change(name, *torch._foreach_lerp(own, measured, MOMENTUM))
+
+
+class WatchedLayers(TorchLayers):
+    """The same; outputs of the layers that `mode.inner` names are kept."""
+
+    def linear(self, name: str, values: Tensor) -> Tensor:
+        """Return x W^T + b."""
+        return self._kept(name, super().linear(name, values))
+
+    def convolution(
+        self, name: str, values: Tensor, stride: int = 1, dilation: int = 1, groups: int = 1
+    ) -> Tensor:
+        """Return the convolution."""
+        return self._kept(name, super().convolution(name, values, stride, dilation, groups))
+
+    def batch_norm(
+        self, name: str, values: Tensor, epsilon: float = EPSILON, momentum: float = MOMENTUM
+    ) -> Tensor:
+        """Return the batch normalisation."""
+        return self._kept(name, super().batch_norm(name, values, epsilon, momentum))
+
+    def layer_norm(self, name: str, values: Tensor) -> Tensor:
+        """Return tokens normalised one by one."""
+        return self._kept(name, super().layer_norm(name, values))
+
+    def attention(self, name: str, values: Tensor, heads: int) -> Tensor:
+        """Return what tokens gather from each other."""
+        return self._kept(name, super().attention(name, values, heads))
+
+    def _kept(self, name: str, values: Tensor) -> Tensor:
+        if name in self.mode.inner:
+            self.inner[name] = values
+        return values
+
+
+def _check_inner(names: frozenset[str], layers: TorchLayers) -> None:
+    missing = sorted(names - layers.inner.keys())
+    if missing:
+        known = sorted({name.rpartition(".")[0] for name in layers.parameters})
+        raise NetworkError(
+            f"inner: no layer {missing[0]!r} was passed; give one of {', '.join(known)}"
+        )
 
 
 def _normalised_in_use(

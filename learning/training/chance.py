@@ -34,6 +34,8 @@ SHUFFLE, AUGMENTATION, DROPOUT, LOSS = 0, 1, 2, 3
 LANES = 4
 """Dropout decides four elements by the four 16-bit parts of one word."""
 _LEVELS = 1 << 16
+_GENERATOR = 1 << 17
+"""The place of a layer that begins torch's generator: no dropout reaches it by its number."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,14 @@ class StepChance:
         kept = self.keys.kept(drops, self.first, rows).reshape(values.shape)
         left: Tensor = _Kept.apply(values, kept, _LEVELS / (_LEVELS - dropped))
         return left
+
+    def generator_seed(self) -> int:
+        """Return what torch's generator begins with, for a module that draws by it; of one agent.
+
+        A part of a batch has another one than the whole.
+        """
+        key = self.keys.of(DROPOUT, _GENERATOR + self.first)
+        return int(key.item()) & ((1 << 63) - 1)
 
     def _words(self, keys: Tensor, start: int, count: int) -> Tensor:
         return mixed(keys.unsqueeze(-1) + self.keys.spaced(start, count))

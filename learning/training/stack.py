@@ -135,7 +135,9 @@ class _Run:
         """Return the compiled step of a batch with all rows that there can be; None of others."""
         usual = min(self.works[0].batching.size, len(self.works[0].data))
         whole = tuple(batch.weight.shape) == (len(self.works), usual)
-        compiles = self.settings.steps == "compiled" and why_eager(self.settings) is None
+        compiles = (
+            self.settings.steps == "compiled" and why_eager(self.settings, self.works[0]) is None
+        )
         return compiled_once(self.static(batch)) if compiles and whole and self.begun else None
 
     def _keep(self, before: Tensors, after: Tensors) -> None:

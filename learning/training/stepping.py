@@ -51,7 +51,7 @@ class Steps:
         state = Trainable.copied(work.parameters, work.optimiser.momentum)
         buffers = {name: value.clone() for name, value in work.buffers.items()}
         own = work.by_hand or work.local_epoch is not None
-        kind = cls if own or why_eager(settings) is not None else _KINDS[settings.steps]
+        kind = cls if own or why_eager(settings, work) is not None else _KINDS[settings.steps]
         return kind(work, settings, state, buffers)
 
     def begin_epoch(self, extras: Tensors) -> None:
@@ -221,12 +221,17 @@ def compiled(step: StaticStep, backend: str = "inductor") -> Call:
     return carried_out
 
 
-def why_eager(settings: TrainingEngineSettings) -> str | None:
+def why_eager(settings: TrainingEngineSettings, work: Work) -> str | None:
     """Return why steps are carried out call by call, though the settings ask for more; else None.
 
     It is said as a warning, too.
     """
     reason = None
+    if settings.steps != "eager" and not getattr(work.loss, "traceable", True):
+        reason = (
+            f"steps: {settings.steps}, and the network is a torch module from outside; they are "
+            "carried out one call after another"
+        )
     if settings.steps == "captured" and not _captures(settings):
         reason = (
             f"steps: captured, and device {settings.device!r} has no CUDA graphs; "

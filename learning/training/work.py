@@ -110,6 +110,7 @@ class Batch:
             self.share,
             self.unbiasing,
             self.all_count,
+            None if self.chance is None or self.stacked else self.chance.generator_seed,
         )
 
 

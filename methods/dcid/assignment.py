@@ -19,11 +19,11 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.learning.networks.network import Network
-from fleetledger.learning.networks.registry import build_network
 from fleetledger.methods.dcid.settings import DcidSettings
 from fleetledger.methods.training.assignment import (
     TrainingAssignment,
     check_whole_network,
+    named_network,
     refuse_features,
 )
 from fleetledger.schemas.rounds import TRAIN
@@ -50,13 +50,13 @@ class DcidAssignment(TrainingAssignment[DcidSettings]):
     @model_validator(mode="after")
     def _knows_the_network(self) -> Self:
         settings = self.settings
-        check_whole_network(settings.network, self.input_shape, "DCID", settings.head_kind)
+        check_whole_network(settings, self.input_shape, "DCID", settings.head_kind)
         return self
 
     @property
     def network(self) -> Network:
         """The network that is trained."""
-        return build_network(self.settings.network, self.input_shape, self.settings.head_kind)
+        return named_network(self.settings, self.input_shape, self.settings.head_kind)
 
     @property
     def opening_phases(self) -> tuple[str, ...]:
@@ -91,7 +91,8 @@ class DcidAssignment(TrainingAssignment[DcidSettings]):
     @property
     def coordinator_trains(self) -> bool:
         """Whether the coordinator needs torch: for DAD, or to measure running statistics."""
-        return self.settings.aggregates or self.settings.re_estimates
+        own = self.settings.aggregates or self.settings.re_estimates
+        return own or super().coordinator_trains
 
     def round_within(self, round_of_stage: int) -> int:
         """Return which of a session's rounds, from 0, a phase of a round belongs to."""

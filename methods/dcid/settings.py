@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.methods.settings import filled_in
-from fleetledger.methods.training.assignment import AveragedSettings
+from fleetledger.methods.training.assignment import NamedNetworkSettings
 from fleetledger.methods.training.update_forms import Upload
 from fleetledger.runtime.strict import Strict
 
@@ -162,7 +162,7 @@ class DistillationSettings(Strict):
     """How logits travel: half precision, or 8 bits in steps of a power of two."""
 
 
-class DcidSettings(LearnerSettings, DistillationSettings, AveragedSettings):
+class DcidSettings(LearnerSettings, DistillationSettings, NamedNetworkSettings):
     """Everything that decides a training, the same for all sites."""
 
     preset: Preset = "dcid-icarl"

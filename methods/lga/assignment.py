@@ -10,11 +10,11 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.learning.networks.network import Network
-from fleetledger.learning.networks.registry import build_network
 from fleetledger.methods.lga.settings import LgaSettings
 from fleetledger.methods.training.assignment import (
     TrainingAssignment,
     check_whole_network,
+    named_network,
     refuse_features,
 )
 
@@ -41,7 +41,7 @@ class LgaAssignment(TrainingAssignment[LgaSettings]):
     @model_validator(mode="after")
     def _knows_the_network(self) -> Self:
         settings, shape = self.settings, self.input_shape
-        check_whole_network(settings.network, shape, "LGA")
+        check_whole_network(settings, shape, "LGA")
         if settings.has_proxy and (shape[1] != shape[2] or shape[1] < _SMALLEST_SIDE):
             raise ValueError(
                 f"input_shape: {shape}, and gradients are made of square pictures of at least "
@@ -53,7 +53,7 @@ class LgaAssignment(TrainingAssignment[LgaSettings]):
     @property
     def network(self) -> Network:
         """The network that is trained."""
-        return build_network(self.settings.network, self.input_shape)
+        return named_network(self.settings, self.input_shape)
 
     @property
     def has_proxy(self) -> bool:

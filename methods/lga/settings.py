@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.methods.settings import filled_in
-from fleetledger.methods.training.assignment import AveragedSettings
+from fleetledger.methods.training.assignment import NamedNetworkSettings
 from fleetledger.methods.training.update_forms import Upload
 from fleetledger.runtime.strict import Strict
 
@@ -210,7 +210,7 @@ class LgaSettings(
     DetectionSettings,
     PrototypeSettings,
     ProxySettings,
-    AveragedSettings,
+    NamedNetworkSettings,
 ):
     """Everything that decides a training, the same for all devices."""
 

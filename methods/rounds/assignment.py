@@ -9,9 +9,8 @@ from typing_extensions import Self
 
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.networks.network import Network
-from fleetledger.learning.networks.registry import build_network
 from fleetledger.methods.rounds.settings import RoundsSettings
-from fleetledger.methods.training.assignment import TrainingAssignment
+from fleetledger.methods.training.assignment import TrainingAssignment, named_network
 from fleetledger.runtime.count_words import count_of
 
 OLD_MODEL = "old-model"
@@ -30,7 +29,7 @@ class RoundsAssignment(TrainingAssignment[RoundsSettings]):
     def _knows_the_network(self) -> Self:
         settings, shape = self.settings, self.input_shape
         try:
-            build_network(settings.network, shape, settings.head)
+            named_network(settings, shape, settings.head)
         except LearningError as error:
             raise ValueError(
                 f"settings.network: {settings.network!r} cannot take {_seen(shape)}: {error}"
@@ -45,7 +44,7 @@ class RoundsAssignment(TrainingAssignment[RoundsSettings]):
     @property
     def network(self) -> Network:
         """The network that is trained."""
-        return build_network(self.settings.network, self.input_shape, self.settings.head)
+        return named_network(self.settings, self.input_shape, self.settings.head)
 
     @property
     def closing_phases(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.methods.settings import filled_in
-from fleetledger.methods.training.assignment import AveragedSettings
+from fleetledger.methods.training.assignment import NamedNetworkSettings
 from fleetledger.methods.training.prior_settings import PriorSettings
 from fleetledger.methods.training.update_forms import Upload
 
@@ -81,7 +81,7 @@ class LossSettings(PriorSettings):
     temperature: float = Field(default=2.0, gt=0)
 
 
-class RoundsSettings(LossSettings, AveragedSettings):
+class RoundsSettings(LossSettings, NamedNetworkSettings):
     """Everything that decides a training, the same for all devices."""
 
     preset: Preset = "fedavg"

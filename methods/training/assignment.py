@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    StrictBool,
+    StringConstraints,
+    ValidationError,
+)
 from typing_extensions import Self
 
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.networks.head import HeadKind
+from fleetledger.learning.networks.module_body import ModuleBody
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.registry import build_network
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
@@ -28,6 +36,29 @@ class AveragedSettings(Strict):
     """Of the first weights and of new rows of the head."""
     averaging: Literal["samples", "plain"] = "samples"
     """Weigh answers by their number of samples, or alike."""
+
+
+def _pairs(given: object) -> object:
+    return tuple(sorted(given.items())) if isinstance(given, Mapping) else given
+
+
+OptionName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+NetworkOptions = Annotated[
+    tuple[tuple[OptionName, StrictBool | int | float | Annotated[str, Field(max_length=256)]], ...],
+    BeforeValidator(_pairs),
+    PlainSerializer(dict),
+    Field(max_length=32),
+]
+"""A table of names and plain values; a value with a hash once it is read."""
+
+
+class NamedNetworkSettings(AveragedSettings):
+    """The settings of methods that train a network by its name."""
+
+    network: str
+    """A name of `learning.networks`, or of a network of one's own."""
+    network_options: NetworkOptions = ()
+    """What a network of one's own is made with beside the shape of its inputs, by name."""
 
 
 SettingsT_co = TypeVar("SettingsT_co", bound=AveragedSettings, covariant=True)
@@ -93,8 +124,8 @@ class TrainingAssignment(Message, Generic[SettingsT_co]):
 
     @property
     def coordinator_trains(self) -> bool:
-        """Whether the coordinator needs torch to combine updates."""
-        return False
+        """Whether the coordinator needs torch: to combine updates, or for a module from outside."""
+        return isinstance(self.network.body, ModuleBody)
 
     @property
     def everybody_observes(self) -> bool:
@@ -125,12 +156,20 @@ def refuse_features(body: Mapping[str, object], method: str) -> None:
         )
 
 
+def named_network(
+    settings: NamedNetworkSettings, shape: tuple[int, ...], head: HeadKind = "linear"
+) -> Network:
+    """Return the network that the settings name, with its options; raise `NetworkError`."""
+    return build_network(settings.network, shape, head, settings.network_options)
+
+
 def check_whole_network(
-    name: str, shape: tuple[int, ...], method: str, head: HeadKind = "linear"
+    settings: NamedNetworkSettings, shape: tuple[int, ...], method: str, head: HeadKind = "linear"
 ) -> None:
     """Raise `ValueError` unless the network takes such pictures and is trained as a whole."""
+    name = settings.network
     try:
-        network = build_network(name, shape, head)
+        network = named_network(settings, shape, head)
     except LearningError as error:
         raise ValueError(
             f"settings.network: {name!r} cannot take pictures of shape {shape}: {error}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from fleetledger.learning.errors import NetworkError
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.methods.errors import MethodError
@@ -152,8 +153,15 @@ class TrainingCoordinator(ABC, Generic[Assignment]):
         return self.assignment_type.from_values(body)
 
     def first_weights(self, assignment: Assignment) -> bytes:
-        """Return the network before anybody trained; its head has no row yet."""
-        return encode_weights(assignment.network.initial(assignment.settings.seed, ()), ())
+        """Return the network before anybody trained; its head has no row yet.
+
+        Raises `MethodError` for a network from outside that cannot be made.
+        """
+        try:
+            arrays = assignment.network.initial(assignment.settings.seed, ())
+        except NetworkError as error:
+            raise MethodError(f"settings.network: {error}") from error
+        return encode_weights(arrays, ())
 
     @abstractmethod
     def check(self, assignment: Assignment, payload: bytes, config: RoundConfig) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from fleetledger.device_agent.kinds import SCENES
-from fleetledger.learning.networks.registry import NETWORKS
+from fleetledger.learning.networks.registry import has_frozen_part
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.registry import (
     descriptor,
@@ -230,9 +230,6 @@ def check_sharing(
         )
 
 
-_ANY_PICTURE = (3, 32, 32)
-
-
 def check_segmenting(source: str, scenario: Scenario) -> None:
     """Raise `ScenarioError` unless the method and the data set agree about masks.
 
@@ -273,7 +270,7 @@ def check_adapters(source: str, scenario: Scenario, settings: BaseModel) -> None
     backbone, name = scenario.backbone, getattr(settings, "network", None)
     if not trains_on_pictures(scenario):
         return
-    if name is None or not _has_frozen_part(name):
+    if name is None or not has_frozen_part(name):
         if backbone.network != "pixels":
             raise ScenarioError(
                 f"{source}: backbone.network: {backbone.network!r}, but the fleet trains its "
@@ -292,10 +289,3 @@ def check_adapters(source: str, scenario: Scenario, settings: BaseModel) -> None
             f"trained, and the rest is torchvision's; give network = 'torchvision', "
             f"name = {name!r} and its weights"
         )
-
-
-def _has_frozen_part(name: str) -> bool:
-    known = NETWORKS.get(name)
-    if known is None or known.of_features:
-        return False
-    return bool(known.body(_ANY_PICTURE).base_plan())

@@ -153,7 +153,7 @@ def test_a_method_that_trains_at_the_coordinator_is_refused_without_torch(
 ) -> None:
     monkeypatch.setattr(RoundsAssignment, "coordinator_trains", True, raising=False)
     monkeypatch.setattr(networks, "find_spec", lambda _: None)
-    with pytest.raises(NetworkSettingsError, match="'rounds' trains at the coordinator, and torch"):
+    with pytest.raises(NetworkSettingsError, match="'rounds' needs torch at the coordinator"):
         prepare(home)
     monkeypatch.setattr(networks, "find_spec", lambda _: object())
     assert prepare(home).method == "rounds"

@@ -110,7 +110,7 @@ def test_what_the_coordinator_trained_is_not_made_again_without_torch(
     monkeypatch.setattr("fleetledger.coordinator.replay.remaker.find_spec", lambda _: None)
     code, out = replay(kept.folder, "--all")
     assert code == 0
-    assert "cannot be made again\tthe coordinator trained in it, which needs torch" in out
+    assert "cannot be made again\tit needs torch at the coordinator" in out
     assert replay(kept.folder, "--version", "1")[0] == 1
 
 
