@@ -40,12 +40,12 @@ class Room(NamedTuple):
 CEILINGS: dict[str, Room] = {
     "coordinator": Room(49750, 9.1, 11.8, 51, 796),
     "device_agent": Room(22500, 10.9, 13.3, 26, 313),
-    "export": Room(7250, 10.0, 12.6, 6, 105),
-    "learning": Room(16900, 8.0, 9.6, 25, 200),
-    "methods": Room(16250, 11.9, 15.1, 34, 135),
+    "export": Room(7350, 10.3, 12.9, 6, 105),
+    "learning": Room(17750, 8.0, 9.5, 26, 209),
+    "methods": Room(16300, 11.9, 15.1, 34, 136),
     "runtime": Room(3400, 8.0, 9.7, 14, 43),
     "schemas": Room(5900, 8.2, 11.4, 4, 61),
-    "simulator": Room(30900, 11.7, 14.1, 47, 478),
+    "simulator": Room(30850, 11.7, 14.1, 47, 475),
     "transport": Room(6900, 8.6, 10.1, 7, 89),
 }
 
