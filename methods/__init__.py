@@ -10,11 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fleetledger.methods.lga.steps import Lga
     from fleetledger.methods.rounds.steps import Rounds
 
-__all__ = ["Rounds"]
+__all__ = ["Lga", "Rounds"]
 
-_LAZY = {"Rounds": "rounds.steps"}
+_LAZY = {"Lga": "lga.steps", "Rounds": "rounds.steps"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever has that name

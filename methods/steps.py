@@ -43,7 +43,7 @@ class Steps:
     citation: ClassVar[str] = ""
     """Where it was published."""
     name: ClassVar[str] = ""
-    """By which it was registered; left out, that of the class in small letters."""
+    """By which it was registered, and fleets ask for it."""
 
     settings: Any
 
@@ -75,14 +75,18 @@ class Steps:
         cited = cls.citation or f"after {base.title} ({base.citation})"
         return replace(base, name=name, title=cls.title or words, citation=cited)
 
-    def as_section(self) -> dict[str, object]:
-        """Return the section `[method]` of a scenario that asks for it, with these settings."""
-        return {"name": type(self).registered_name(), "settings": dict(self._given)}
+    def as_settings(self) -> dict[str, object]:
+        """Return the section `[method]` of a scenario that asks for it, with these settings.
 
-    @classmethod
-    def registered_name(cls) -> str:
-        """Return the name by which fleets ask for it."""
-        return cls.__dict__.get("name") or cls.__name__.lower()
+        Raises `MethodError` for a class that nobody registered.
+        """
+        name = type(self).__dict__.get("name")
+        if not name:
+            raise MethodError(
+                f"method: {type(self).__name__} has no name; decorate it with "
+                f'@fl.method("{type(self).__name__.lower()}")'
+            )
+        return {"name": name, "settings": dict(self._given)}
 
     @cached_property
     def _words(self) -> str:
@@ -107,4 +111,5 @@ def assignment_of(base: type[AssignmentT], steps: type[Steps], name: str) -> typ
         settings=(steps.Settings, ...),
     )
     made.kind = f"{name}-assignment"
+    made.steps_type = steps  # type: ignore[attr-defined]
     return made

@@ -15,6 +15,7 @@ from fleetledger.coordinator.proxy.decision import Checked, Input, OrderFailed
 from fleetledger.coordinator.proxy.records import Name, OrderScored, ScoredOrder
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.registry import training_coordinator
 from fleetledger.methods.training.network_weights import decode_weights
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import FleetledgerError
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from fleetledger.methods.lga.assignment import LgaAssignment
 
 _METHOD = "lga"
-"""The one method with a proxy."""
+"""The method of ours with a proxy."""
 
 
 def carried_out(order: ScoringOrder, job: Callable[[], Input]) -> Input:
@@ -108,12 +109,16 @@ def score(
 
 
 def _assignment(order: ScoringOrder) -> LgaAssignment:
-    """Return what the fleet was told of the method; raise `ProxyError` or `MethodError`."""
-    if order.method != _METHOD:
-        raise ProxyError(
-            f"method: {order.method!r} has no proxy, as far as this program knows; update it, or "
-            f"let the fleet learn with {_METHOD!r}"
-        )
+    """Return what the fleet was told of the method; raise `ProxyError` or `MethodError`.
+
+    `UnknownMethodError` for a method that is not installed here.
+    """
     from fleetledger.methods.lga.assignment import LgaAssignment  # noqa: PLC0415 - heavy
 
-    return LgaAssignment.from_values(order.settings)
+    told = training_coordinator(order.method).read_assignment(order.settings)
+    if not isinstance(told, LgaAssignment):
+        raise ProxyError(
+            f"method: {order.method!r} has no proxy; let the fleet learn with {_METHOD!r}, or with "
+            "one that begins with it"
+        )
+    return told

@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from fleetledger.learning.networks.network import Network
 from fleetledger.methods.lga.settings import LgaSettings
+from fleetledger.methods.lga.steps import Lga
 from fleetledger.methods.training.assignment import (
     TrainingAssignment,
     check_whole_network,
@@ -35,6 +36,7 @@ class LgaAssignment(TrainingAssignment[LgaSettings]):
     """Settings, and the shape of a picture; the same for all."""
 
     kind: ClassVar[str] = "lga-assignment"
+    steps_type = Lga
     input_shape: tuple[int, ...] = Field(min_length=3, max_length=3)
     """Channels, height and width of a picture."""
 

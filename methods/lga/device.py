@@ -163,7 +163,7 @@ DEVICE = LgaDevice()
 
 def _work(assignment: LgaAssignment, kept: _Kept, samples: Data, found: NoveltyFindings) -> Work:
     settings, instruction, device = assignment.settings, kept.instruction, kept.engine.device
-    round_ = instruction.round
+    round_, steps = instruction.round, assignment.steps
     sent = sent_model(assignment, instruction, device)
     old = old_model(assignment, instruction, found.memory, device)
     return Work(
@@ -184,6 +184,8 @@ def _work(assignment: LgaAssignment, kept: _Kept, samples: Data, found: NoveltyF
         pictures=replace(
             kept.pictures, pad=settings.pad, flip=settings.flip, brightness=settings.brightness
         ),
+        local_epoch=steps.local_epoch if steps.changes("local_epoch") else None,
+        by_hand=steps.changes("loss"),
     )
 
 

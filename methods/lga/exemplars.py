@@ -6,7 +6,7 @@ lists become shorter with every task: a prefix of a herded list is the list of f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from fleetledger.methods.lga.settings import MemorySettings
 from fleetledger.schemas.values import ClassName, Digest
 
 Features = npt.NDArray[Any]
+Chooses = Callable[[Features, int], list[int]]
 
 
 def per_class(settings: MemorySettings, classes: int) -> int:
@@ -32,14 +33,16 @@ def with_exemplars(
     memory: Memory,
     features: Mapping[ClassName, Features],
     digests: Mapping[ClassName, tuple[Digest, ...]],
+    choose: Chooses,
 ) -> Memory:
     """Return the memory with exemplars of further classes, by the features (n, d) of their images.
 
-    Raises `MethodError` for features that are not finite.
+    `choose` says which rows of features are kept, so many at most. Raises `MethodError` for
+    features that are not finite.
     """
     count = per_class(settings, len({*memory.exemplars, *features}))
     lists = {
-        name: tuple(digests[name][row] for row in _chosen(settings, features[name], count))
+        name: tuple(digests[name][row] for row in choose(features[name], count))
         for name in sorted(features)
     }
     return memory.with_exemplars(lists, count)
@@ -60,7 +63,8 @@ def herd_repeating(features: Features, count: int) -> list[int]:
     return chosen
 
 
-def _chosen(settings: MemorySettings, features: Features, count: int) -> list[int]:
+def chosen_rows(settings: MemorySettings, features: Features, count: int) -> list[int]:
+    """Return the rows that the settings' herding chooses; raise `MethodError`."""
     if settings.herding == "repeating":
         return herd_repeating(features, count)
     try:

@@ -144,7 +144,8 @@ def _entered(
             if name in instruction.round.class_names and name not in left_out:
                 features[name] = brought_home(infer(rows).features).numpy()
                 digests[name] = tuple(data.digests[row] for row in rows)
-    chosen = with_exemplars(assignment.settings, memory, features, digests)
+    choose = assignment.steps.rows_kept
+    chosen = with_exemplars(assignment.settings, memory, features, digests, choose)
     return replace(chosen, gradients=memory.gradients.after_transition())
 
 

@@ -46,7 +46,7 @@ def loss_of(assignment: LgaAssignment, *, taught: bool) -> ComposedLoss:
     terms = [Weighted(settings.cross_entropy if taught else 1.0, _compensation(settings))]
     if taught:
         terms.append(Weighted(settings.distillation, _distillation(settings)))
-    return ComposedLoss(assignment.network, tuple(terms))
+    return ComposedLoss(assignment.network, tuple(terms), own=assignment.steps.own_loss())
 
 
 def frozen_parts(

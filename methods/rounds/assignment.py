@@ -10,6 +10,7 @@ from typing_extensions import Self
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.networks.network import Network
 from fleetledger.methods.rounds.settings import RoundsSettings
+from fleetledger.methods.rounds.steps import Rounds
 from fleetledger.methods.training.assignment import TrainingAssignment, named_network
 from fleetledger.runtime.count_words import count_of
 
@@ -24,6 +25,7 @@ class RoundsAssignment(TrainingAssignment[RoundsSettings]):
     """Settings, and the shape of one sample; the same for all devices."""
 
     kind: ClassVar[str] = "rounds-assignment"
+    steps_type = Rounds
 
     @model_validator(mode="after")
     def _knows_the_network(self) -> Self:

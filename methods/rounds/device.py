@@ -17,7 +17,6 @@ from functools import partial
 from math import cos, pi
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -34,15 +33,11 @@ from fleetledger.methods.rounds.assignment import FISHER, RoundsAssignment
 from fleetledger.methods.rounds.memory import Memory, OwnModel, read_memory
 from fleetledger.methods.rounds.messages import frame_of, trained_of
 from fleetledger.methods.rounds.models import base_of, sent_model
-from fleetledger.methods.rounds.steps import Rounds
 from fleetledger.methods.rounds.terms import frozen_parts, loss_of, plain_loss
-from fleetledger.methods.steps import assignment_of
 from fleetledger.methods.training.averaged_device import Answer, AveragedDevice
 from fleetledger.methods.training.device_updates import update_of
 from fleetledger.methods.training.exchange import ClientUpdate, FitInstruction, FitJob, LocalData
 from fleetledger.methods.training.network_weights import Arrays
-from fleetledger.runtime.count_words import count_of
-from fleetledger.runtime.errors import shorten
 
 Chooses = Callable[[Sequence[int], int], list[int]]
 """From rows of the data and a number to the places of those that are kept, in their order."""
@@ -63,17 +58,7 @@ class _Kept:
 class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
     """Trains a whole network, or measures its Fisher diagonal."""
 
-    def __init__(
-        self,
-        steps: type[Rounds] = Rounds,
-        assignment_type: type[RoundsAssignment] = RoundsAssignment,
-    ) -> None:
-        """Take the steps of a method of one's own, whose settings its assignments have."""
-        self._steps, self.assignment_type = steps, assignment_type
-
-    def with_steps(self, steps: type[Rounds], name: str) -> RoundsDevice:
-        """Return the device side of a method of one's own."""
-        return RoundsDevice(steps, assignment_of(RoundsAssignment, steps, name))
+    assignment_type = RoundsAssignment
 
     def begin(
         self,
@@ -91,7 +76,7 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         fit together.
         """
         settings, network = assignment.settings, assignment.network
-        steps = self._steps.of(settings)
+        steps = assignment.steps
         engine = engine or TrainingEngineSettings()
         names = instruction.round.class_names
         sent = sent_model(assignment, instruction, engine.device)
@@ -105,7 +90,7 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
 
         def chosen(rows: Sequence[int], count: int) -> list[int]:
             seen = features(tensor_of(samples_of(data.inputs, rows)))
-            return _chosen(steps, brought_home(seen).numpy(), count)
+            return steps.rows_kept(brought_home(seen).numpy(), count)
 
         remembered = _entered(assignment, instruction, data, before, chosen)
         rows = _rows(instruction, data, remembered)
@@ -113,7 +98,6 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
             return None
         labels = torch.tensor([names.index(data.class_names[row]) for row in rows])
         measures = instruction.round.phase == FISHER
-        own_loss = self._steps.changes("loss")
         shaken = pictures and replace(pictures, pad=settings.pad, flip=settings.flip)
         trained = trained_of(assignment, parameters)
         fixed = {**base(), **{name: parameters[name] for name in parameters if name not in trained}}
@@ -123,14 +107,14 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
             data=Data.of(samples_of(data.inputs, rows), labels),
             loss=plain_loss(assignment)
             if measures
-            else loss_of(assignment, instruction, remembered, steps if own_loss else None),
+            else loss_of(assignment, instruction, remembered),
             optimiser=_optimiser(assignment, instruction),
             batching=Batching(min(settings.batch, max(2, len(rows)))),
             chance=_chance(instruction),
             frozen=frozen_parts(assignment, instruction, remembered, trained, fixed, labels),
             pictures=pictures if measures else shaken,
-            local_epoch=steps.local_epoch if self._steps.changes("local_epoch") else None,
-            by_hand=own_loss,
+            local_epoch=steps.local_epoch if steps.changes("local_epoch") else None,
+            by_hand=steps.changes("loss"),
         )
         samples = dict(Counter(data.class_names[row] for row in rows))
         kept = _Kept(instruction, remembered, sent.arrays, work, engine)
@@ -202,24 +186,6 @@ def _with_exemplars(
         if rows:
             lists[name] = tuple(data.digests[rows[at]] for at in chosen(rows, per_class))
     return memory.with_exemplars(lists, per_class)
-
-
-def _chosen(steps: Rounds, features: npt.NDArray[np.float32], count: int) -> list[int]:
-    """Return the rows that the steps keep of a class; raise `MethodError` where they are none."""
-    found = np.asarray(steps.exemplars(features, count))
-    rows = found.tolist()
-    known = found.ndim == 1 and (found.dtype.kind in "iu" or not rows)
-    if not known or len(set(rows)) != len(rows) or len(rows) > count:
-        raise MethodError(
-            f"exemplars: {type(steps).__name__} gives {shorten(rows)}; give at most "
-            f"{count_of(count, 'row')}, each once"
-        )
-    if rows and not 0 <= min(rows) <= max(rows) < len(features):
-        raise MethodError(
-            f"exemplars: {type(steps).__name__} gives {shorten(rows)}; rows are from 0 to "
-            f"{len(features) - 1}"
-        )
-    return list(rows)
 
 
 def _rows(instruction: FitInstruction, data: LocalData, memory: Memory) -> list[int]:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fleetledger.learning.losses.composition import FIXED, ComposedLoss, OwnLoss, Weighted
+from fleetledger.learning.losses.composition import FIXED, ComposedLoss, Weighted
 from fleetledger.learning.losses.prior import log_prior
 from fleetledger.learning.losses.terms import (
     CrossEntropy,
@@ -46,7 +46,6 @@ def loss_of(
     assignment: RoundsAssignment,
     instruction: FitInstruction,
     memory: Memory,
-    own: OwnLoss | None = None,
 ) -> ComposedLoss:
     """Return the loss of a round; equal settings in one stage give equal losses."""
     settings = assignment.settings
@@ -68,7 +67,7 @@ def loss_of(
     for factor, teacher, there in teachers:
         if factor and there:
             terms.append(Weighted(factor, Distillation(teacher, settings.temperature)))
-    return ComposedLoss(assignment.network, tuple(terms), own=own)
+    return ComposedLoss(assignment.network, tuple(terms), own=assignment.steps.own_loss())
 
 
 def plain_loss(assignment: RoundsAssignment) -> ComposedLoss:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import (
     BeforeValidator,
@@ -23,6 +23,7 @@ from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.registry import build_network
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.methods.errors import MethodError
+from fleetledger.methods.training.steps import TrainingSteps
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.arrays import MAX_RANK
 from fleetledger.schemas.message import Message, explain
@@ -75,6 +76,14 @@ class TrainingAssignment(Message, Generic[SettingsT_co]):
     input_shape: tuple[int, ...] = Field(min_length=1, max_length=MAX_RANK)
     """Channels, height and width of a picture; the shape of an array; or the number of a frozen
     backbone's features."""
+
+    steps_type: ClassVar[type[TrainingSteps]] = TrainingSteps
+    """Of a method that takes them from outside, its base or a subclass of somebody's own."""
+
+    @property
+    def steps(self) -> TrainingSteps:
+        """What a method of one's own may change, by these settings."""
+        return self.steps_type.of(self.settings)
 
     @property
     @abstractmethod

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fleetledger.methods.training.asynchronous import StaleSum, moved
 from fleetledger.methods.training.client_updates import Mean, UpdateFrame, UpdateSum
@@ -21,6 +22,7 @@ from fleetledger.methods.training.exchange import (
 from fleetledger.methods.training.network_weights import Arrays, encode_weights
 from fleetledger.methods.training.round_cache import RoundCache
 from fleetledger.methods.training.sides import Assignment, TrainingCoordinator
+from fleetledger.schemas.rounds import TRAIN
 
 
 class AveragingCoordinator(TrainingCoordinator[Assignment]):
@@ -48,19 +50,31 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
         return {}
 
     def after(
-        self, assignment: Assignment, config: RoundConfig, mean: Arrays
+        self,
+        assignment: Assignment,
+        config: RoundConfig,
+        mean: Arrays,
+        extras: dict[str, bytes],
     ) -> tuple[bytes, Mapping[str, bytes]]:
-        """Return the fleet's weights and every file that devices are given from here on."""
+        """Return the fleet's weights and every file that devices are given from here on.
+
+        `extras` are those of the round, with what an own step has put there.
+        """
         weights = encode_weights(mean, config.class_names)
-        return weights, {**config.extras, **self.extras_after(assignment, config, weights)}
+        return weights, {**extras, **self.extras_after(assignment, config, weights)}
 
     def check(self, assignment: Assignment, payload: bytes, config: RoundConfig) -> None:
         """Raise `ContributionError` unless the payload answers what was asked.
 
         Tensors, shapes and types are those of the network, its size is bounded by theirs, nothing
-        leaves the grid, and no running variance is below zero.
+        leaves the grid, and no running variance is below zero. An own check sees the weights of
+        an answer whose form is right.
         """
-        self._frame(assignment, config).check(payload)
+        frame = self._frame(assignment, config)
+        if config.phase == TRAIN and assignment.steps.changes("check"):
+            assignment.steps.check(frame.arrays(payload), frame.sent)
+        else:
+            frame.check(payload)
 
     def summing(self, assignment: Assignment, config: RoundConfig, most: int) -> Summing:
         """Return the empty sum of at most so many updates; `MethodError` if it may not fit."""
@@ -75,8 +89,19 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
     ) -> RoundOutcome:
         """Return the mean of the updates, and what follows from it; raise `MethodError`."""
         mean = self._mean(assignment, config, updates)
-        weights, extras = self.after(assignment, config, mean.arrays)
-        return RoundOutcome(weights, extras, mean.aggregate, mean.samples, mean.client_drift)
+        arrays, extras = self._combined(assignment, config, mean.arrays)
+        weights, files = self.after(assignment, config, arrays, extras)
+        return RoundOutcome(weights, files, mean.aggregate, mean.samples, mean.client_drift)
+
+    def _combined(
+        self, assignment: Assignment, config: RoundConfig, mean: Arrays
+    ) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Return what an own step makes of the mean, and the files with what it put there."""
+        extras = dict(config.extras)
+        if config.phase != TRAIN or not assignment.steps.changes("combine"):
+            return dict(mean), extras
+        sent = self._frame(assignment, config).sent
+        return dict(assignment.steps.combined(mean, sent, extras)), extras
 
     def combine_stale(
         self,

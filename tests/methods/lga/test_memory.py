@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.lga.detection import NoveltyHistory
-from fleetledger.methods.lga.exemplars import herd_repeating, with_exemplars
+from fleetledger.methods.lga.exemplars import chosen_rows, herd_repeating, with_exemplars
 from fleetledger.methods.lga.gradients_due import GradientsDue
 from fleetledger.methods.lga.holdings import Current, training_rows
 from fleetledger.methods.lga.memory import Memory, read_memory
@@ -44,11 +46,13 @@ def slow_herding(values, count, *, repeating):
 
 def remember(before, seeds, **settings):
     """The memory with a class more for each seed."""
+    given = MemorySettings(**settings)
     return with_exemplars(
-        MemorySettings(**settings),
+        given,
         before,
         {name: features(seed) for name, seed in seeds.items()},
         {name: digests(name, 12) for name in seeds},
+        partial(chosen_rows, given),
     )
 
 

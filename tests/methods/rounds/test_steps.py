@@ -35,7 +35,9 @@ SMALL = {"network": "mlp", "rate": 0.1, "batch": 8}
 
 
 @pytest.fixture(autouse=True)
-def _nothing_stays() -> Iterator[None]:
+def _nothing_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for method in (Unchanged, Decorrelated, Farthest, ServerMomentum):
+        monkeypatch.setattr(method, "name", "")
     with nothing_stays(METHODS):
         yield
 
@@ -291,7 +293,11 @@ def test_a_setting_that_it_lacks_is_refused_by_name() -> None:
 
 
 def test_an_object_is_the_section_of_a_scenario() -> None:
-    assert Decorrelated(network="mlp", decorrelation=0.5).as_section() == {
+    made = Decorrelated(network="mlp", decorrelation=0.5)
+    with pytest.raises(MethodError, match=r'has no name; decorate it with @fl.method\("decorr'):
+        made.as_settings()
+    fl.method("decorrelated")(Decorrelated)
+    assert made.as_settings() == {
         "name": "decorrelated",
         "settings": {"network": "mlp", "decorrelation": 0.5},
     }
