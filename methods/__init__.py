@@ -10,12 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fleetledger.methods.fed3r.steps import Statistics
     from fleetledger.methods.lga.steps import Lga
     from fleetledger.methods.rounds.steps import Rounds
 
-__all__ = ["Lga", "Rounds"]
+__all__ = ["Lga", "Rounds", "Statistics"]
 
-_LAZY = {"Lga": "lga.steps", "Rounds": "rounds.steps"}
+_LAZY = {"Lga": "lga.steps", "Rounds": "rounds.steps", "Statistics": "fed3r.steps"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever has that name

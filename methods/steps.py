@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError, create_model
 from typing_extensions import Self
@@ -43,7 +43,7 @@ class Steps:
     citation: ClassVar[str] = ""
     """Where it was published."""
     name: ClassVar[str] = ""
-    """By which it was registered, and fleets ask for it."""
+    """By which it was registered; left out, that of the class in small letters."""
 
     settings: Any
 
@@ -75,18 +75,14 @@ class Steps:
         cited = cls.citation or f"after {base.title} ({base.citation})"
         return replace(base, name=name, title=cls.title or words, citation=cited)
 
-    def as_settings(self) -> dict[str, object]:
-        """Return the section `[method]` of a scenario that asks for it, with these settings.
+    def as_section(self) -> dict[str, object]:
+        """Return the section `[method]` of a scenario that asks for it, with these settings."""
+        return {"name": type(self).registered_name(), "settings": dict(self._given)}
 
-        Raises `MethodError` for a class that nobody registered.
-        """
-        name = type(self).__dict__.get("name")
-        if not name:
-            raise MethodError(
-                f"method: {type(self).__name__} has no name; decorate it with "
-                f'@fl.method("{type(self).__name__.lower()}")'
-            )
-        return {"name": name, "settings": dict(self._given)}
+    @classmethod
+    def registered_name(cls) -> str:
+        """Return the name by which fleets ask for it."""
+        return cls.__dict__.get("name") or cls.__name__.lower()
 
     @cached_property
     def _words(self) -> str:
@@ -113,3 +109,15 @@ def assignment_of(base: type[AssignmentT], steps: type[Steps], name: str) -> typ
     made.kind = f"{name}-assignment"
     made.steps_type = steps  # type: ignore[attr-defined]
     return made
+
+
+class TakesSteps(Generic[AssignmentT]):
+    """A side of a method, which finds in its assignment the steps of one's own."""
+
+    assignment_type: type[AssignmentT]
+
+    def with_steps(self, steps: type[Steps], name: str) -> Self:
+        """Return the side of a method that changes steps of this one."""
+        made = type(self)()
+        made.assignment_type = assignment_of(self.assignment_type, steps, name)
+        return made

@@ -10,21 +10,19 @@ Pure functions; the ledger decides what is added and which classes have which in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
 
-from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.exactness import FLOAT64_EXACT
 from fleetledger.learning.numerics.influence import Moments
 from fleetledger.learning.numerics.possible_moments import scatter_work
-from fleetledger.learning.numerics.ridge import solve_ridge
-from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.errors import ContributionError
 from fleetledger.methods.fed3r.aggregate import Fed3rAggregate
 from fleetledger.methods.fed3r.checks import check_statistics
 from fleetledger.methods.fed3r.messages import Fed3rAssignment, LocalStatistics, decode_statistics
-from fleetledger.methods.statistics.linear_head import LinearHead, cosine_weights, rows_in_order
+from fleetledger.methods.fed3r.steps import Sums
+from fleetledger.methods.statistics.linear_head import LinearHead, rows_in_order
 from fleetledger.methods.statistics.sides import FeatureMoments, StatisticsCoordinator
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.values import ClassName
@@ -45,6 +43,9 @@ class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, F
         """
         statistics = self.read(assignment, payload)
         check_statistics(statistics)
+        if assignment.steps.changes("check"):
+            part = Fed3rAggregate.of(assignment, statistics, stage=1)
+            assignment.steps.check(_sums(part))
         return statistics
 
     def read(self, assignment: Fed3rAssignment, payload: bytes) -> LocalStatistics:
@@ -69,17 +70,10 @@ class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, F
         Scores are cosines between a sample and the rows, for a sample of usual length: the root of
         the mean square of |h|.
         """
-        samples, ridge = aggregate.samples, assignment.settings.added_ridge
         rows = {}
-        if samples:
-            gram = aggregate.gram_matrix()
-            sums = [aggregate.classes[name].correlation.to_float() for name in samples]
-            try:
-                solution = solve_ridge(gram, np.stack(sums, axis=1), ridge)
-            except LearningError as error:
-                raise MethodError(str(error)) from error
-            usual = sqrt(float(np.trace(gram)) / sum(samples.values()))
-            rows = dict(zip(samples, cosine_weights(solution, usual).T, strict=True))
+        if aggregate.samples:
+            solved = assignment.steps.rows(_sums(aggregate))
+            rows = dict(zip(aggregate.samples, solved, strict=True))
         weights = rows_in_order(rows, class_order, aggregate.classes.columns)
         return LinearHead(weights, tuple(class_order))
 
@@ -109,6 +103,15 @@ class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, F
         """Return how features lie over all samples."""
         del assignment
         return FeatureMoments.of(aggregate.gram_matrix(), *aggregate.classes.overall)
+
+
+def _sums(aggregate: Fed3rAggregate) -> Sums:
+    """Return the sums as numbers, of the classes that have samples."""
+    samples = aggregate.samples
+    columns = [aggregate.classes[name].correlation.to_float() for name in samples]
+    counts = np.array(list(samples.values()), np.int64)
+    gram = aggregate.gram_matrix()
+    return Sums(gram, np.stack(columns, axis=1), counts, tuple(samples))
 
 
 COORDINATOR = Fed3rCoordinator()

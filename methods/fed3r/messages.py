@@ -21,6 +21,7 @@ from typing_extensions import Self
 
 from fleetledger.learning.numerics.triangles import triangle_size
 from fleetledger.methods.fed3r.settings import Fed3rSettings
+from fleetledger.methods.fed3r.steps import Statistics
 from fleetledger.methods.statistics.assignment import FeatureAssignment
 from fleetledger.methods.statistics.class_counts import check_classes, most_classes
 from fleetledger.methods.statistics.class_sums import ClassSums
@@ -43,6 +44,7 @@ class Fed3rAssignment(FeatureAssignment[Fed3rSettings]):
     """Settings, and the width of the backbone's features; the same for all devices."""
 
     kind: ClassVar[str] = "fed3r-assignment"
+    steps_type: ClassVar[type[Statistics]] = Statistics
 
     @model_validator(mode="after")
     def _a_triangle_can_be_sent(self) -> Self:
@@ -52,6 +54,11 @@ class Fed3rAssignment(FeatureAssignment[Fed3rSettings]):
                 f"{MAX_FEATURES} features, so take a method that sends class sums alone"
             )
         return self
+
+    @property
+    def steps(self) -> Statistics:
+        """What a method of one's own may change, by these settings."""
+        return self.steps_type.of(self.settings)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from fleetledger.methods.settings import refuse_unknown
 from fleetledger.methods.statistics.assignment import FeatureAssignment
 from fleetledger.methods.statistics.part import NO_CONTEXT, PartContext
 from fleetledger.methods.statistics.part_settings import PartSettings
+from fleetledger.methods.steps import TakesSteps
 from fleetledger.schemas.values import ClassName, Digest
 
 Features = npt.NDArray[np.generic]
@@ -150,10 +151,8 @@ class MakesAggregates(Protocol[Assignment_contra, Statistics_contra, Aggregate_c
         """Return the aggregate of one contribution, made in `stage`."""
 
 
-class StatisticsDevice(ABC, Generic[Assignment]):
+class StatisticsDevice(TakesSteps[Assignment], ABC):
     """The device side; its module imports neither torch nor what a small device lacks."""
-
-    assignment_type: type[Assignment]
 
     def read_assignment(self, body: Mapping[str, object]) -> Assignment:
         """Return the assignment that the coordinator side dumped; raise `MethodError`."""
@@ -175,10 +174,11 @@ class StatisticsDevice(ABC, Generic[Assignment]):
         """
 
 
-class StatisticsCoordinator(ABC, Generic[Assignment, Statistics, Aggregate]):
+class StatisticsCoordinator(
+    TakesSteps[Assignment], ABC, Generic[Assignment, Statistics, Aggregate]
+):
     """The coordinator side."""
 
-    assignment_type: type[Assignment]
     aggregate_type: MakesAggregates[Assignment, Statistics, Aggregate]
 
     def assign(self, settings: Mapping[str, object], feature_width: int) -> Assignment:

@@ -120,8 +120,9 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
                 total.add(update.read(), update.samples)
             parts.append(StaleSum(frame, group.weight, total.partial()))
         mean = moved(self.frame(assignment, config).sent, step, parts)
-        weights, extras = self.after(assignment, config, mean.arrays)
-        return RoundOutcome(weights, extras, mean.aggregate, mean.samples, mean.client_drift)
+        arrays, extras = self._combined(assignment, config, mean.arrays)
+        weights, files = self.after(assignment, config, arrays, extras)
+        return RoundOutcome(weights, files, mean.aggregate, mean.samples, mean.client_drift)
 
     def _mean(
         self,

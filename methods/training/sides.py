@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import Self
 
 from fleetledger.learning.errors import NetworkError
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.settings import refuse_unknown
-from fleetledger.methods.steps import Steps, assignment_of
+from fleetledger.methods.steps import TakesSteps
 from fleetledger.methods.training.assignment import AveragedSettings, TrainingAssignment
 from fleetledger.methods.training.exchange import (
     BufferStep,
@@ -51,16 +50,8 @@ Assignment = TypeVar("Assignment", bound=AnyTrainingAssignment)
 State = TypeVar("State")
 
 
-class TrainingDevice(ABC, Generic[Assignment, State]):
+class TrainingDevice(TakesSteps[Assignment], ABC, Generic[Assignment, State]):
     """The device side; its module imports torch. `State` is what `finish` has to know."""
-
-    assignment_type: type[Assignment]
-
-    def with_steps(self, steps: type[Steps], name: str) -> Self:
-        """Return the side of a method of one's own that changes steps of this one."""
-        made = type(self)()
-        made.assignment_type = assignment_of(self.assignment_type, steps, name)
-        return made
 
     def read_assignment(self, body: Mapping[str, object]) -> Assignment:
         """Return the assignment that the coordinator side dumped; raise `MethodError`."""
@@ -142,16 +133,8 @@ def expect_pictures(
     return pictures
 
 
-class TrainingCoordinator(ABC, Generic[Assignment]):
+class TrainingCoordinator(TakesSteps[Assignment], ABC):
     """The coordinator side; its module needs no torch."""
-
-    assignment_type: type[Assignment]
-
-    def with_steps(self, steps: type[Steps], name: str) -> Self:
-        """Return the side of a method of one's own that changes steps of this one."""
-        made = type(self)()
-        made.assignment_type = assignment_of(self.assignment_type, steps, name)
-        return made
 
     def assign(self, settings: Mapping[str, object], input_shape: tuple[int, ...]) -> Assignment:
         """Return the assignment of a lineage; raise `MethodError` naming the field that is wrong.

@@ -294,11 +294,9 @@ def test_a_setting_that_it_lacks_is_refused_by_name() -> None:
 
 def test_an_object_is_the_section_of_a_scenario() -> None:
     made = Decorrelated(network="mlp", decorrelation=0.5)
-    with pytest.raises(MethodError, match=r'has no name; decorate it with @fl.method\("decorr'):
-        made.as_settings()
-    fl.method("decorrelated")(Decorrelated)
-    assert made.as_settings() == {
-        "name": "decorrelated",
+    fl.method("mine")(Decorrelated)
+    assert made.as_section() == {
+        "name": "mine",
         "settings": {"network": "mlp", "decorrelation": 0.5},
     }
 
