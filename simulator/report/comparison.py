@@ -13,7 +13,12 @@ from fleetledger.simulator.metrics.score import say
 from fleetledger.simulator.report.contenders import Contender, contenders_of, score_of, warnings
 from fleetledger.simulator.report.frames import data_frame
 from fleetledger.simulator.report.pages.renderer import Shown, render
-from fleetledger.simulator.report.pictures.comparison import draw_comparison, draw_intervals
+from fleetledger.simulator.report.pictures.comparison import (
+    draw_comparison,
+    draw_contenders_over_time,
+    draw_intervals,
+)
+from fleetledger.simulator.report.pictures.over_time import passes_time
 from fleetledger.simulator.report.pictures.style import as_png
 from fleetledger.simulator.report.run import SHORT, Run
 from fleetledger.simulator.report.tables import comparison
@@ -34,6 +39,11 @@ _CAPTION = (
 _INTERVALS = (
     "Mean over the seeds, and the 95 % interval of Student's t where a run has several: average "
     "over the stages, and after the last one."
+)
+
+_OVER_TIME = (
+    "Accuracy of the newest weights by the fleet's clock, mean over seeds, bands ± one sample "
+    "standard deviation; runs in which that clock stands still while devices train are left out."
 )
 
 
@@ -91,22 +101,29 @@ class RunComparison:
         return as_latex(self._table(metrics))
 
     def figure(self, name: str = "accuracy") -> Figure:
-        """Return a matplotlib Figure: `accuracy`, or `intervals`; `RunError` for another name."""
+        """Return a matplotlib Figure: `accuracy`, `intervals`, or `over_time`.
+
+        Raises `RunError` for another name.
+        """
         if name not in _FIGURES:
             raise RunError(f"figure: {name!r}; give one of {', '.join(_FIGURES)}")
         return _FIGURES[name](self.contenders)
 
     def write(self, folder: str | os.PathLike[str], title: str = "Runs side by side") -> None:
-        """Write compare.csv, two pictures and compare.html into a folder, which is made."""
+        """Write compare.csv, pictures and compare.html into a folder, which is made."""
         out = Path(folder)
         out.mkdir(parents=True, exist_ok=True)
         comparison.write_comparison_csv(out / "compare.csv", self.contenders)
         score = score_of(self.contenders)
-        curves, intervals = (as_png(draw(self.contenders)) for draw in _FIGURES.values())
+        curves, intervals = (as_png(self.figure(name)) for name in ("accuracy", "intervals"))
         pictures = [
             Shown("compare.png", say(score, "Accuracy and bytes"), say(score, _CAPTION), curves),
             Shown("intervals.png", say(score, "Accuracy by run"), _INTERVALS, intervals),
         ]
+        if any(passes_time(item.results) for item in self.contenders):
+            title = say(score, "Accuracy over the fleet's time")
+            drawn = as_png(self.figure("over_time"))
+            pictures.append(Shown("over_time.png", title, say(score, _OVER_TIME), drawn))
         for picture in pictures:
             (out / picture.name).write_bytes(picture.png)
         page = _page(title, self.contenders, list(self.warnings), pictures)
@@ -141,6 +158,7 @@ def compare(
 _FIGURES: dict[str, Callable[[Sequence[Contender]], Figure]] = {
     "accuracy": draw_comparison,
     "intervals": draw_intervals,
+    "over_time": draw_contenders_over_time,
 }
 
 

@@ -29,7 +29,6 @@ from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reports.rollouts.story import RolloutStory
 from fleetledger.coordinator.topics.models.entries import ModelSolved
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
-from fleetledger.coordinator.topics.rounds.state import RoundAnswered
 from fleetledger.device_agent.home.keys import KeyRing
 from fleetledger.device_agent.home.store.blobs import BlobFolder
 from fleetledger.device_agent.models.slots import ModelSlots
@@ -156,7 +155,7 @@ def learned_end(outcome: FleetOutcome) -> Undisturbed:
         solved.class_names,
         stages,
         images,
-        timeless=outcome.state.lineages.with_proxy is None,
+        timeless=outcome.state.lineages.with_proxy is None and not _is_asynchronous(outcome.state),
     )
 
 
@@ -391,15 +390,26 @@ def _means_can_be_made_again(run: ChaosRun) -> Iterator[str]:
 
 
 def _average_of(state: State, body: WeightsAveraged) -> AverageRound:
-    current = state.rounds.by_number[body.number]
-    assert current.closed is not None
-    weights = current.closed.weights
-    given = (item for item in current.answers.values() if item.index in current.closed.counted)
-    inputs = (
-        RoundAnswered(item.index, item.payload, weights.get(item.index, item.samples))
-        for item in given
+    current, rounds = state.rounds.by_number[body.number], state.rounds
+    closed = current.closed
+    assert closed is not None
+    inputs = tuple(
+        replace(
+            item,
+            samples=closed.weights.get(item.index, item.samples),
+            staleness=rounds.staleness(item.began, body.number),
+        )
+        for item in current.answers.values()
+        if item.index in closed.counted
     )
-    return AverageRound(state.lineages.trained, current.opened, tuple(inputs))
+    older = {item.began for item in inputs} - {body.number}
+    opened = tuple(rounds.by_number[number].opened for number in sorted(older))
+    return AverageRound(state.lineages.trained, current.opened, inputs, opened)
+
+
+def _is_asynchronous(state: State) -> bool:
+    """Whether answers count in the order in which they come."""
+    return any(one.opened.buffering is not None for one in state.rounds.by_number.values())
 
 
 def _every_device_runs_the_last_model(run: ChaosRun) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fleetledger.coordinator.core.rules import AsynchronousRules
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.datasets.loading import DataSettings
@@ -37,6 +38,13 @@ _QUICK_PROXY = {
     "inversion_kept": 1,
     "worst_distance": 1e9,
 }
+ASYNCHRONOUS = "asynchronous rounds"
+_ROUNDS = {
+    ASYNCHRONOUS: RoundSettings(
+        per_stage=4, cohort=3, asynchronous=AsynchronousRules(buffer=2, max_staleness=2)
+    )
+}
+"""By title; of the others two in each stage."""
 _FLEETS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("exact, one part each", "stsa", 2, {"form": "exact", "map_width": 32}),
     ("exact, many parts", "stsa", 3, {"form": "exact", "map_width": 32, _PART: 5}),
@@ -57,6 +65,7 @@ _FLEETS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("rounds", "rounds", 3, {"network": "mlp", "epochs": 1, "batch": 8, "rate": 0.1}),
     ("adapters", "fedhaf", 2, {"batch": 8, "hidden": 16, "width": 8, "head_epochs": 1}),
     ("a proxy", "lga", 2, {"network": "mlp", "epochs": 1, "batch": 8, "rate": 0.1, **_QUICK_PROXY}),
+    (ASYNCHRONOUS, "rounds", 4, {"network": "mlp", "epochs": 1, "batch": 8, "rate": 0.1}),
 )
 """Title, method, devices, settings of the method."""
 
@@ -77,7 +86,7 @@ def variants(pictures: Path) -> tuple[Scenario, ...]:
                 count=devices, partition=PartitionSettings(rule="dirichlet", beta=1.0)
             ),
             method=MethodSettings(name=method, settings=settings),
-            rounds=RoundSettings(per_stage=2),
+            rounds=_ROUNDS.get(title, RoundSettings(per_stage=2)),
         )
         for number, (title, method, devices, settings) in enumerate(_FLEETS)
     )

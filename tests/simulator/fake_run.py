@@ -327,6 +327,7 @@ def _rounds(shape, devices, accuracy, random) -> tuple[RoundRecord, ...]:
             loss=2.0 / number,
             steps=40 if shape.pixels else None,
             training_seconds=3.0 if shape.pixels else None,
+            fleet_seconds=30.0 * number,
         )
         for number in range(1, shape.rounds + 1)
     )

@@ -13,8 +13,9 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports import stages
 from fleetledger.coordinator.reports.stages import AnswerRow
 from fleetledger.coordinator.topics.rounds.entries import Buffering
-from fleetledger.coordinator.topics.rounds.state import RoundFacts
+from fleetledger.coordinator.topics.rounds.state import RoundFacts, RoundsState
 from fleetledger.coordinator.topics.rounds.views import opening
+from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.pages.words import plural
 
 
@@ -55,8 +56,7 @@ def read(sources: Sources, asked: Asked) -> RoundPage:
     if opened.buffering is not None:
         newest = state.rounds.by_number[number].answers.values() if not closed else ()
         counted = closed.get("counted", tuple(item.index for item in newest))
-        train = {n for n, order in state.rounds.standing.items() if order.number == number}
-        told = (_asked(name, answers.get(name), name in train) for name in sorted(opened.cohort))
+        told = (_asked(state.rounds, number, n, answers.get(n)) for n in sorted(opened.cohort))
         came = stages.counted_in(ledger, counted, closed.get("staleness", {}))
         here = {row.index for row in came}
         devices = (*came, *(row for row in told if row.index is None or row.index not in here))
@@ -91,10 +91,9 @@ def _title(found: RoundFacts, answers: Mapping[str, AnswerRow], buffering: Buffe
         return f"Round {found.number} came to nothing: {found.reason or 'nobody answered'}."
     counted = f"{found.counted or 0} of {asked} counted"
     if buffering is not None:
-        oldest = plural(found.staleness or 0, "version")
-        counted = (
-            f"{plural(found.counted or 0, 'answer')} counted, from weights {oldest} old at most"
-        )
+        oldest = plural(found.staleness, "version") if found.staleness else ""
+        counted = f"{plural(found.counted or 0, 'answer')} counted"
+        counted += f", the oldest from weights {oldest} back" if oldest else ""
     if found.state == "averaged":
         drift = "" if found.drift is None else f", with a drift of {found.drift:.2f}"
         return f"Round {found.number} gave new weights: {counted}{drift}."
@@ -109,13 +108,19 @@ def _device(name: str, answer: AnswerRow | None, closed: Mapping[str, Any]) -> A
     return replace(found, state=state, reason=refused or found.reason)
 
 
-def _asked(name: str, answer: AnswerRow | None, trains: bool) -> AnswerRow:
+def _asked(rounds: RoundsState, number: int, name: DeviceId, answer: AnswerRow | None) -> AnswerRow:
     """Return what came of a device that an asynchronous round asked."""
     if answer is None:
+        order = rounds.standing.get(name)
+        trains = order is not None and order.number == number
         return AnswerRow(name, state="trains" if trains else "over")
     if answer.state == "nothing":
         return replace(answer, state="could not" if answer.reason else "nothing")
-    return replace(answer, state="counts in a later round") if answer.state == "answer" else answer
+    if answer.state != "answer":
+        return answer
+    newest = () if rounds.current is None else rounds.current.answers
+    counts = number in rounds.of(name).averaged or name in newest or name in rounds.waiting
+    return replace(answer, state="counts in a later round" if counts else "left out")
 
 
 def _outcome(answer: AnswerRow | None, closed: Mapping[str, Any]) -> str:

@@ -97,11 +97,11 @@ class Retracting:
 
     def _rounds(self, command: RetractContributions) -> dict[int, int]:
         """Return the rounds whose mean has an answer of the device, with the mean's entry."""
-        known = self._state.rounds.of(command.device)
-        if command.part is None:
-            return dict(known.averaged)
-        index = known.averaged.get(command.part.part)
-        return {} if index is None else {command.part.part: index}
+        averaged = self._state.rounds.of(command.device).averaged
+        part = command.part
+        means = {at for number, at in averaged.items() if part is None or part.part == number}
+        facts = self._state.rounds.facts.items()
+        return {number: i for number, of in facts if (i := of.averaged_index) in means}
 
     def _marked(self, command: RetractContributions, rounds: dict[int, int]) -> DescentMarked:
         taint, first = self._state.rounds.taint, min(rounds.values())

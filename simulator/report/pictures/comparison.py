@@ -11,6 +11,7 @@ from fleetledger.simulator.report.curves import by_stage, mean_by_stage
 from fleetledger.simulator.report.numbers import byte_scale
 from fleetledger.simulator.report.pictures import style
 from fleetledger.simulator.report.pictures.cost import traffic
+from fleetledger.simulator.report.pictures.over_time import draw_line, finish, passes_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,6 +58,20 @@ def draw_intervals(contenders: Sequence[Contender]) -> Figure:
     axes.set_yticks(range(len(contenders)), [item.name.replace("$", r"\$") for item in contenders])
     axes.set_ylim(len(contenders) - 0.5, -0.5)
     axes.set_xlabel(say(score_of(contenders), "accuracy on all seen classes, %"))
+    style.legend_below(figure)
+    return figure
+
+
+def draw_contenders_over_time(contenders: Sequence[Contender]) -> Figure:
+    """Draw a line for each run in which the fleet's clock moves while devices train."""
+    figure = style.new_figure(height=4.2 + 0.19 * len(contenders))
+    axes = figure.subplots()
+    drawn: list[float] = []
+    for number, item in enumerate(contenders):
+        if passes_time(item.results):
+            name = item.name.replace("$", r"\$")
+            drawn += draw_line(axes, item.results, _look(number)[0], name)
+    finish(axes, drawn, score_of(contenders))
     style.legend_below(figure)
     return figure
 

@@ -25,6 +25,7 @@ from fleetledger.simulator.report.pictures.distribution import draw_distribution
 from fleetledger.simulator.report.pictures.entropy import draw_entropy, has_novelty_checks
 from fleetledger.simulator.report.pictures.exposure import draw_exposure, has_rollout
 from fleetledger.simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
+from fleetledger.simulator.report.pictures.over_time import draw_over_time, passes_time
 from fleetledger.simulator.report.pictures.rounds import draw_rounds, has_rounds
 from fleetledger.simulator.report.pictures.style import as_png, render
 from fleetledger.simulator.report.tables.fleet import has_own_accuracy
@@ -183,6 +184,14 @@ GALLERY = (
         has_rounds,
         "What was measured in each round, mean over seeds; grey lines are where stages begin. mIoU "
         "of rounds is that of the trained network on some of the test scenes.",
+    ),
+    Picture(
+        "over_time.png",
+        "Accuracy over the fleet's time",
+        "Accuracy of the newest weights by the fleet's clock, mean over seeds, bands ± one sample "
+        "standard deviation.",
+        draw_over_time,
+        passes_time,
     ),
     Picture(
         "entropy.png",

@@ -14,7 +14,12 @@ from fleetledger.simulator.metrics.over_seeds import paired_difference
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.comparison import compare
 from fleetledger.simulator.report.contenders import setting_rows, warnings
-from fleetledger.simulator.report.pictures.comparison import draw_comparison, draw_intervals
+from fleetledger.simulator.report.pictures.comparison import (
+    draw_comparison,
+    draw_contenders_over_time,
+    draw_intervals,
+)
+from fleetledger.simulator.report.pictures.over_time import passes_time
 from tests.simulator.fake_run import Shape, fake_results
 from tests.simulator.report.test_files import Page
 
@@ -105,6 +110,21 @@ def test_the_picture_has_a_line_per_run(folders: list[Path]):
     sent = sum(contenders[0].results.summary[name].mean for name in ("bytes_up", "bytes_down"))
     assert right.get_xlabel().endswith("MiB")
     assert right.lines[0].get_xdata()[-1] == pytest.approx(sent / 2**20)
+
+
+def test_accuracy_over_time_has_a_line_per_run_whose_clock_moves(
+    written: tuple[Path, str], folders: list[Path], tmp_path: Path
+):
+    moving = tmp_path / "in $time$"
+    moving.mkdir()
+    fake_results(replace(BASE, rounds=3)).write(moving)
+    assert [passes_time(RunResults.read(one)) for one in (moving, folders[0])] == [True, False]
+    found = compare(moving, folders[0])
+    (axes,) = draw_contenders_over_time(found.contenders).axes
+    assert [line.get_label() for line in axes.lines] == [r"in \$time\$"]
+    found.write(tmp_path / "out")
+    assert (tmp_path / "out" / "over_time.png").read_bytes().startswith(b"\x89PNG")
+    assert not (written[0] / "over_time.png").exists()
 
 
 def test_folders_with_the_same_name_are_told_apart(folders: list[Path], tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -272,6 +273,38 @@ def test_a_crash_between_any_two_entries_leaves_the_same_state() -> None:
         read = read_entry(body.kind, body.model_dump(mode="json"))
         again.state.apply(read, device, time_ns)
     assert again.state.rounds == of.core.state.rounds
+
+
+def story(crash_after: int | None) -> tuple[list[RoundClosed], list[RoundOpened]]:
+    """What becomes of twelve answers, with a coordinator that dies once, after some steps."""
+    of, steps, chance = bench(gather_seconds=0), 0, Random(7)
+    for _ in range(12):
+        for _ in range(6):  # until nothing more comes of an answer, whatever died
+            requests = of.wait(0)
+            steps += 1
+            if steps == crash_after:
+                before = of.core.live
+                of.restart()
+                for device in of.devices:
+                    boot = before.device(DeviceId(device)).boot
+                    assert boot is not None
+                    of.core.live.device(DeviceId(device)).here(boot, of.core.state.size)
+                continue
+            for request in requests:
+                if isinstance(request, AverageRound):
+                    of.average(request)
+        device = chance.choice(sorted(training(of)))
+        number = training(of)[device]
+        of.answer(device, number, f"{device} {number}")
+    closed = [body for body in of.told(RoundClosed) if isinstance(body, RoundClosed)]
+    return closed, [body for body in of.told(RoundOpened) if isinstance(body, RoundOpened)]
+
+
+@pytest.mark.parametrize("crash_after", range(1, 72, 2))
+def test_a_coordinator_that_dies_anywhere_comes_to_the_same_rounds(crash_after: int) -> None:
+    undisturbed = story(None)
+    assert len(undisturbed[0]) >= 5
+    assert story(crash_after) == undisturbed
 
 
 def test_a_mean_that_failed_keeps_orders_and_begins_anew() -> None:

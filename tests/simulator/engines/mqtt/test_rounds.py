@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from fleetledger.coordinator.cli import ledger as cli
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.interface import Engine, Prepared
 from fleetledger.simulator.engines.mqtt.engine import MqttEngine
@@ -72,6 +74,19 @@ def test_bytes_and_samples_of_each_device_are_told(ended: Ended):
 
 def test_nothing_is_left_of_the_programs(ended: Ended):
     assert processes_of(ended.folder) == []
+
+
+def test_programs_that_wait_for_nobody_come_to_a_model_that_follows_from_the_ledger(
+    tmp_path: Path,
+):
+    terms = {"per_stage": 3, "cohort": 2, "asynchronous": {"buffer": 1}}
+    fleet = prepared(small(devices={"count": 2}, rounds=terms))
+    records = learn_all(MqttEngine(fleet, tmp_path, Watching()), fleet.plan.stages)
+    for record in records:
+        assert [item.counted for item in record.rounds] == [1, 1, 1]
+        assert record.rounds[-1].accuracy is not None
+    result = CliRunner().invoke(cli.app, ["verify", "--home", str(tmp_path / "coordinator")])
+    assert result.exit_code == 0, result.output
 
 
 def test_programs_whose_weights_diverge_end_the_run_in_words(tmp_path: Path):

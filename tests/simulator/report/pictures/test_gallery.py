@@ -19,6 +19,7 @@ from fleetledger.simulator.report.pictures.distribution import draw_distribution
 from fleetledger.simulator.report.pictures.entropy import MOST_DRAWN, draw_entropy
 from fleetledger.simulator.report.pictures.gallery import GALLERY, pictures_of
 from fleetledger.simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
+from fleetledger.simulator.report.pictures.over_time import draw_over_time, passes_time
 from fleetledger.simulator.report.pictures.rounds import draw_rounds
 from fleetledger.simulator.report.pictures.style import as_png
 from fleetledger.simulator.report.run_page import run_page
@@ -223,6 +224,36 @@ def test_rounds_are_counted_over_all_stages(results: RunResults):
     assert "stage 1" in texts(figure)
 
 
+def test_accuracy_over_time_goes_on_with_the_clock_of_the_stages(results: RunResults):
+    (axes,) = draw_over_time(results).axes
+    (line,) = axes.lines
+    measured = []
+    for seed in results.seeds.values():
+        before, points = 0.0, []
+        for stage in seed.stages:
+            points += [(before + 30 * one.number, one.accuracy) for one in stage.rounds]
+            before += stage.fleet_seconds
+        measured.append(points)
+    end = min(points[-1][0] for points in measured)
+    assert line.get_xdata()[0] == pytest.approx(0.5)
+    assert line.get_xdata()[-1] == pytest.approx(end / 60)
+    at_the_end = [[100 * held for at, held in points if at <= end][-1] for points in measured]
+    assert line.get_ydata()[-1] == pytest.approx(np.mean(at_the_end))
+    first = [100 * seed.stages[0].rounds[0].accuracy for seed in results.seeds.values()]
+    assert line.get_ydata()[0] == pytest.approx(np.mean(first))
+    assert axes.get_xlabel() == "minutes by the fleet's clock"
+
+
+def test_rounds_in_which_the_clock_stands_still_are_not_drawn_over_time():
+    shape = Shape(stages=1, rounds=3, seeds=(1,))
+    made = fake_results(shape)
+    still = made.model_dump()
+    for one in still["seeds"][1]["stages"][0]["rounds"]:
+        one["fleet_seconds"] = None
+    assert passes_time(made)
+    assert not passes_time(RunResults.model_validate(still))
+
+
 def marks(axes: Axes, marker: str) -> list[float]:
     """Return the rounds at which a mark stands."""
     return [
@@ -285,6 +316,7 @@ def test_pictures_of_what_was_not_there_are_left_out(results: RunResults):
         "classes.png",
         "exposure.png",
         "rounds.png",
+        "over_time.png",
         "entropy.png",
     }
 
