@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetledger.simulator.metrics.results import RunResults
-from fleetledger.simulator.metrics.score import say
+from fleetledger.simulator.metrics.score import SaidScore, say
 from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
 from fleetledger.simulator.report.pictures import style
 
@@ -50,7 +50,7 @@ def draw_line(axes: Axes, results: RunResults, colour: str, label: str) -> list[
     return [float(one) for one in values.ravel()]
 
 
-def finish(axes: Axes, drawn: Sequence[float], score: str) -> None:
+def finish(axes: Axes, drawn: Sequence[float], score: SaidScore) -> None:
     """Dress the axes on which these values were drawn."""
     style.dress(axes)
     axes.set_ylabel(say(score, "accuracy on all seen classes, %"))
