@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from fleetledger.runtime.errors import shorten
 from fleetledger.runtime.registry import Registry, RegistryError
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.headline_costs import COST, DETECTION
 from fleetledger.simulator.metrics.headline_learning import ACCURACY, DEVICES
-from fleetledger.simulator.metrics.metric import MeasuredSeed, Metric
+from fleetledger.simulator.metrics.metric import Better, MeasuredSeed, Metric, Unit
 from fleetledger.simulator.metrics.novelty_outcomes import noticing
 
 
@@ -70,14 +70,29 @@ def _taken(name: str, value: object) -> Metric:
     """Return the metric by a function of the answers of a seed and the counts of its plan."""
     if isinstance(value, Metric):
         return value
+    return own_metric(name, value)
+
+
+def own_metric(
+    name: str, value: object, *, title: str = "", unit: Unit = "number", better: Better = "higher"
+) -> Metric:
+    """Return the metric by a function of answers and plan, whose docstring is its meaning.
+
+    Raises `RegistryError` for what is no function, or a unit that is none.
+    """
     if not callable(value):
         raise RegistryError(f"metric: {name!r} is {shorten(value)}; give a function")
+    if unit not in get_args(Unit) or better not in get_args(Better):
+        raise RegistryError(
+            f"metric: {name!r} has the unit {unit!r}, {better!r} is better; units are "
+            f"{', '.join(get_args(Unit))}, and better is higher or lower"
+        )
     meaning = " ".join((value.__doc__ or "").split()) or "A number of one's own."
 
     def take(seed: MeasuredSeed) -> Any:  # noqa: ANN401 - checked by `headline`
         return value(seed.answers, seed.plan)
 
-    return Metric(name, name.replace("_", " "), "number", "higher", meaning, take)
+    return Metric(name, title or name.replace("_", " "), unit, better, meaning, take)
 
 
 METRICS = Registry[Metric]("metric", "fleetledger.metrics", _taken).own(
@@ -87,11 +102,14 @@ METRICS = Registry[Metric]("metric", "fleetledger.metrics", _taken).own(
 
 
 def metric_of(name: str) -> Metric:
-    """Return the metric by name; a plain one of a name that is unknown here."""
+    """Return the metric by name, or the part `<name>_<key>` of one; a plain one if unknown here."""
     if name in METRICS:
         return METRICS[name]
-    title, meaning = name.replace("_", " "), "A number of a metric of one's own."
-    return Metric(name, title, "number", "higher", meaning, lambda _seed: None)
+    whole = next((each for each in METRICS if name.startswith(f"{each}_")), None)
+    of = METRICS[whole] if whole else None
+    unit, better = (of.unit, of.better) if of else ("number", "higher")
+    meaning = of.meaning if of else "A number of a metric of one's own."
+    return Metric(name, name.replace("_", " "), unit, better, meaning, lambda _seed: None)
 
 
 def metrics_of(names: Iterable[str]) -> list[Metric]:

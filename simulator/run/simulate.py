@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from fleetledger.runtime.console import console_for_people
+from fleetledger.runtime.registry import is_being_imported
 from fleetledger.simulator.callbacks import Callback
 from fleetledger.simulator.errors import RunError, ScenarioError
 from fleetledger.simulator.metrics.results import RunResults
@@ -65,6 +66,11 @@ def simulate(  # noqa: PLR0913 - each is one option of a run
     cannot be, `RunError` for a folder that is taken, a run that ran out of `seconds`, or a package
     that is missing, and other kinds of `SimulatorError` where data, plan or fleet fail.
     """
+    if is_being_imported():
+        raise RunError(
+            "simulate: a child imports this program for its decorators; put the call below "
+            "`if __name__ == '__main__':`"
+        )
     over: dict[str, Any] = dict(changes or {})
     if engine is not None:
         kind = {"kind": engine} if isinstance(engine, str) else dict(engine)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fleetledger.device_agent.apps.embedded.agent import Agent
     from fleetledger.device_agent.models.inference.running_model import RunningModel
     from fleetledger.simulator import callbacks
+    from fleetledger.simulator.metrics.metric import Better, Unit
     from fleetledger.simulator.report.comparison import compare
     from fleetledger.simulator.report.run import Run
     from fleetledger.simulator.run.simulate import simulate
@@ -124,8 +125,13 @@ def method(name: str) -> Callable[[Own], Own]:
     return _decorator("fleetledger.methods.registry", "METHODS", name)
 
 
-def metric(name: str) -> Callable[[Own], Own]:
+def metric(
+    name: str, *, title: str = "", unit: Unit = "number", better: Better = "higher"
+) -> Callable[[Own], Own]:
     """Register a number that every run measures; it stands in results, reports and comparisons.
+
+    `unit` says how people read it: a `share` or `points` are from 0 to 1 and shown in percent. The
+    `title` is the name with spaces if it is left out.
 
     It decorates a function `(answers, plan)` of one seed that returns a number, a mapping of
     numbers by name, or None where it is not known. `answers` has `labels` (N,) of the test samples,
@@ -133,7 +139,14 @@ def metric(name: str) -> Callable[[Own], Own]:
     has `devices`, `class_names` and `samples` (T, K, C), the training samples by stage, device and
     class. Its docstring is the number's meaning in reports.
     """
-    return _decorator("fleetledger.simulator.metrics.headline", "METRICS", name)
+    from fleetledger.simulator.metrics.headline import METRICS, own_metric  # noqa: PLC0415 - lazy
+
+    def decorated(value: Own) -> Own:
+        made = own_metric(name, value, title=title, unit=unit, better=better)
+        METRICS.add(name, made, getattr(value, "__module__", None))
+        return value
+
+    return decorated
 
 
 def reporter(name: str) -> Callable[[Own], Own]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fleetledger as fl
+from fleetledger.runtime.registry import RegistryError
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.headline import METRICS, metric_of
 from fleetledger.simulator.metrics.measurement import measure_seed
@@ -158,15 +159,24 @@ def test_a_metric_of_ones_own_is_measured_from_answers_and_plan():
 
     fake = fake_seed(Shape(stages=3, devices=4), seed=1)
     with nothing_stays(METRICS):
-        assert fl.metric("mine")(mine) is mine
+        assert fl.metric("mine", unit="share", better="lower")(mine) is mine
         fl.metric("stages")(lambda answers, _plan: answers.stages)
         fl.metric("unknown")(lambda _answers, _plan: None)
         metrics, meaning = fake.metrics, metric_of("mine").meaning
+        part = metric_of("mine_first")
     found = {name: metrics.headline[name] for name in list(metrics.headline)[-3:]}
     first = sum(label == 0 for label in fake.answers.labels) / len(fake.answers.labels)
     assert found == {"mine_first": first, "mine_devices": 4.0, "stages": 3.0}
     assert meaning == "Share of test samples of the first class, and devices."
-    assert metric_of("mine_first").title == "mine first"
+    assert (part.title, part.unit, part.better) == ("mine first", "share", "lower")
+    assert metric_of("mine_first").unit == "number"
+
+
+def test_a_metric_that_is_no_function_or_has_another_unit_is_refused():
+    with pytest.raises(RegistryError, match="metric: 'mine' is 3; give a function"):
+        fl.metric("mine")(3)
+    with pytest.raises(RegistryError, match="the unit 'percent', 'higher' is better; units are"):
+        fl.metric("mine", unit="percent")(len)
 
 
 @pytest.mark.parametrize("value", [float("nan"), "many", [1, 2]])

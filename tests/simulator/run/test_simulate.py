@@ -165,3 +165,56 @@ def test_ctrl_c_in_a_script_is_a_keyboard_interrupt(tmp_path: Path):
     )
     assert done.stdout.startswith("stopped: run: stopped by hand; to go on with it:")
     assert RunFacts.read(tmp_path / "run" / "run.json").state == "stopped"
+
+
+def typed(monkeypatch, capsys, *arguments: str) -> tuple[int, str]:
+    """Return exit code and output of the command, which runs in this process."""
+    from fleetledger import command_line
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr(command_line.app, "rich_markup_mode", command_line.app.rich_markup_mode)
+    monkeypatch.setattr(sys, "argv", ["fleetledger", "simulate", *arguments])
+    try:
+        with pytest.raises(SystemExit) as ended:
+            command_line.main()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out + said.err
+
+
+def test_the_command_reports_and_draws_and_says_how_a_stopped_run_is_resumed(
+    tmp_path: Path, monkeypatch, capsys
+):
+    from fleetledger.simulator.report.pictures import gallery
+    from fleetledger.simulator.scenario.loading import scenario_to_toml
+
+    monkeypatch.setattr(gallery, "render", lambda _figure, kind: kind.encode())
+    (tmp_path / "mine.toml").write_text(scenario_to_toml(SCENARIO))
+    told = []
+
+    def stop_once(event):
+        told.append(event.kind)
+        if len(told) == 1:
+            raise KeyboardInterrupt
+
+    with added(REPORTERS, "mine", lambda _folder: stop_once):
+        options = ("--report-to", "mine", "--figures", "svg, pdf")
+        code, said = typed(monkeypatch, capsys, "mine.toml", "--out", "run", *options)
+        assert (code, told) == (1, ["stage"])
+        assert "run: stopped by hand; to go on with it: fleetledger simulate --resume" in said
+        assert "Traceback" not in said
+        code, said = typed(monkeypatch, capsys, "--resume", "run", *options)
+    assert (code, told) == (0, ["stage"] * 4 + ["done"])
+    figures = set(fl.Run.open("run").figures)
+    for kind in ("svg", "pdf"):
+        assert {path.stem for path in (tmp_path / "run").glob(f"*.{kind}")} == figures
+
+
+def test_a_program_that_a_child_imports_begins_no_run(monkeypatch):
+    from fleetledger.simulator.run import simulate
+
+    monkeypatch.setattr(simulate, "is_being_imported", lambda: True)
+    with pytest.raises(RunError, match="below `if __name__ == '__main__':`"):
+        fl.simulate(CONTENT)
