@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
+from fleetledger.learning.networks.plan import is_buffer
 from fleetledger.learning.numerics.herding import herd
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.steps import Steps
@@ -70,6 +71,7 @@ class TrainingSteps(Steps):
     def combine(self, mean: Arrays, sent: Arrays, extras: dict[str, bytes]) -> Arrays:
         """Return the fleet's weights from the exact mean of a round's answers: the mean itself.
 
+        Both have what is trained; what follows the data, as running statistics do, is the mean.
         `sent` are the weights that the round began with, of the same names and shapes. `extras` are
         the files that devices are given with the next round, by name: what is put there stays in
         the ledger, and comes back here a round later. Equal arguments must give equal weights.
@@ -101,9 +103,10 @@ class TrainingSteps(Steps):
 
     def combined(self, mean: Arrays, sent: Arrays, extras: dict[str, bytes]) -> Arrays:
         """Return what `combine` makes of a mean; raise `MethodError` for other tensors."""
-        made = self.combine(mean, sent, extras)
-        found = {name: np.asarray(made.get(name)) for name in mean}
-        for name, array in mean.items():
+        trained = {name: array for name, array in mean.items() if not is_buffer(name)}
+        made = self.combine(trained, {name: sent[name] for name in trained}, extras)
+        found = {name: np.asarray(made.get(name)) for name in trained}
+        for name, array in trained.items():
             if found[name].shape != array.shape:
                 raise MethodError(
                     f"combine: {type(self).__name__} gives no {name!r} of shape {array.shape}; "
@@ -114,4 +117,5 @@ class TrainingSteps(Steps):
                     f"combine: {type(self).__name__} gives {name!r} with numbers that are not "
                     "finite; give finite ones"
                 )
-        return {name: found[name].astype(array.dtype) for name, array in mean.items()}
+        own = {name: found[name].astype(array.dtype) for name, array in trained.items()}
+        return {name: own.get(name, array) for name, array in mean.items()}
