@@ -8,6 +8,7 @@ SimulatorError              (a schemas.errors.FleetledgerError)
 ├── ScenarioError           a scenario cannot be read, or asks for what does not go together
 ├── BackboneError           the frozen network of a scenario cannot be had
 ├── RunError                a run folder cannot be written, read or gone on with
+├── NewPackageError         a package of one's own cannot be written
 ├── EngineError             a fleet does not get through a stage
 │   ├── ProcessDiedError    one of its programs ended by itself
 │   └── WaitedTooLongError  something awaited did not happen in time
@@ -47,6 +48,10 @@ class BackboneError(SimulatorError):
 
 class RunError(SimulatorError):
     """A run folder cannot be written, read or gone on with."""
+
+
+class NewPackageError(SimulatorError):
+    """A package of one's own cannot be written: its name or its folder is taken."""
 
 
 class EngineError(SimulatorError):

@@ -97,6 +97,12 @@ def test_the_templates_of_the_reports_travel_with_them(wheel: zipfile.ZipFile) -
     assert in_the_wheel(templates) <= set(wheel.namelist())
 
 
+def test_the_templates_of_packages_travel_with_the_command(wheel: zipfile.ZipFile) -> None:
+    templates = in_the_wheel((ROOT / "simulator" / "new" / "templates").rglob("*.in"))
+    assert templates
+    assert templates <= set(wheel.namelist())
+
+
 def test_the_license_is_in_the_wheel(wheel: zipfile.ZipFile, metadata: Message) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in wheel.namelist())
     assert metadata["License-Expression"] == "Apache-2.0 AND CC-BY-4.0"

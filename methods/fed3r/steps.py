@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +42,9 @@ class Statistics(Steps):
     """
 
     package = "fleetledger.methods.fed3r"
-    Settings: ClassVar[type[Fed3rSettings]] = Fed3rSettings
+
+    class Settings(Fed3rSettings):
+        """What an operator may set; a subclass may add fields."""
 
     settings: Fed3rSettings
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import numpy.typing as npt
 
@@ -20,7 +18,9 @@ class Lga(TrainingSteps):
     """
 
     package = "fleetledger.methods.lga"
-    Settings: ClassVar[type[LgaSettings]] = LgaSettings
+
+    class Settings(LgaSettings):
+        """What an operator may set; a subclass may add fields."""
 
     settings: LgaSettings
 

@@ -16,7 +16,9 @@ class Rounds(TrainingSteps):
     """
 
     package = "fleetledger.methods.rounds"
-    Settings: ClassVar[type[RoundsSettings]] = RoundsSettings
+
+    class Settings(RoundsSettings):
+        """What an operator may set; a subclass may add fields."""
 
     inner: ClassVar[tuple[str, ...]] = ()
     """Layers of the network whose outputs `step.inner[name]` are in `loss`, submodules by their

@@ -76,6 +76,10 @@ VERBS = {
         "fleetledger.simulator.cli:simulate",
         "Replay a fleet of up to thousands of devices on this machine, from a scenario.",
     ),
+    "new": Verb(
+        "fleetledger.simulator.new.command:new",
+        "Write a package of your own, a method or a network, that runs at once.",
+    ),
     "demo": Verb(
         "fleetledger.simulator.cli:demo",
         "A broker, a coordinator and five devices learn digits on this machine.",

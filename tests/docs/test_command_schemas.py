@@ -29,6 +29,7 @@ WITHOUT_JSON = {
     "dashboard": "serves pages until stopped",
     "demo": "shows a run for people, whose results are files",
     "ledger prove": "prints JSON in any case",
+    "new": "writes files, and says what to type next",
     "unit": "prints a file of systemd",
 }
 
