@@ -42,10 +42,10 @@ CEILINGS: dict[str, Room] = {
     "device_agent": Room(22500, 10.9, 13.3, 26, 313),
     "export": Room(7350, 10.3, 12.9, 6, 105),
     "learning": Room(17750, 8.0, 9.5, 26, 209),
-    "methods": Room(16450, 11.9, 15.2, 36, 133),
+    "methods": Room(16500, 11.9, 15.1, 36, 133),
     "runtime": Room(3400, 8.0, 9.7, 14, 43),
     "schemas": Room(5900, 8.2, 11.4, 4, 61),
-    "simulator": Room(31000, 11.7, 14.1, 47, 476),
+    "simulator": Room(31150, 11.7, 14.1, 48, 476),
     "transport": Room(6900, 8.6, 10.1, 7, 89),
 }
 
