@@ -6,10 +6,13 @@ import math
 
 from fleetledger.export.builder import GraphBuilder, float_value
 from fleetledger.export.graph import BATCH
+from fleetledger.schemas.arrays import ArrayPreprocessing
 from fleetledger.schemas.models import Preprocessing
 
 
-def scaling_backbone(preprocessing: Preprocessing, factor: float = 1.0) -> bytes:
+def scaling_backbone(
+    preprocessing: Preprocessing | ArrayPreprocessing, factor: float = 1.0
+) -> bytes:
     """Return an ONNX model: images (N, ...) times `factor`, flattened to (N, width).
 
     For pictures of 8 by 8 pixels in grey the width is 64.

@@ -19,6 +19,7 @@ from fleetledger.simulator.backbones.backbone import Backbone
 from fleetledger.simulator.backbones.characters import character_encoder
 from fleetledger.simulator.backbones.from_torchvision import torchvision_backbone
 from fleetledger.simulator.backbones.pixels import pixels_backbone
+from fleetledger.simulator.backbones.rocket import rocket_backbone
 from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.errors import BackboneError
 from fleetledger.simulator.scenario.backbone import BackboneSettings
@@ -72,6 +73,8 @@ def _whole(settings: BackboneSettings, split: Split) -> Backbone:
             return file_backbone(Path(settings.file).expanduser(), settings.shape)
         case "mobilenet-v2":
             return mobilenet_backbone(settings.weights, settings.shape)
+        case "rocket":
+            return rocket_backbone(split)
         case "characters":
             return character_encoder(settings.characters, split)
         case "torchvision":

@@ -1,4 +1,4 @@
-"""The smallest frozen network: a picture's pixels, divided by 255, are its features."""
+"""The smallest frozen network: a picture's pixels, divided by 255, or an array's numbers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Literal
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.backbones.rocket import array_preprocessing
+from fleetledger.simulator.datasets.arrays import LabelledArrays
 from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.errors import BackboneError
@@ -19,11 +21,19 @@ Look = tuple[str, int, int]
 
 
 def pixels_backbone(split: Split, size: Size | None) -> Backbone:
-    """Return the backbone for pictures as they are, or stretched to `size` (height, width).
+    """Return the backbone for arrays, or for pictures as they are or stretched to `size`.
 
-    Grey pictures stay grey. Raises `BackboneError` where pictures differ in size and `size` is
-    None, and for texts.
+    That is (height, width). Grey pictures stay grey. Raises `BackboneError` where pictures differ
+    in size and `size` is None, and for texts.
     """
+    if isinstance(split.train, LabelledArrays):
+        if size is not None:
+            raise BackboneError(
+                f"backbone.size: {list(size)}, but the samples are arrays of shape "
+                f"{list(split.train.shape)}; leave it out"
+            )
+        as_they_are = array_preprocessing(split)
+        return Backbone("numbers", scaling_backbone(as_they_are), as_they_are)
     looks = looks_of(split.train, split.test)
     wanted, interpolation = stretched(looks, size)
     channels = 1 if {mode for mode, *_ in looks} == {"L"} else 3

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
-from fleetledger.device_agent.kinds import PICTURES, SCENES, TEXT, SampleKind
+from fleetledger.device_agent.kinds import ARRAY, PICTURES, SCENES, TEXT, SampleKind
+from fleetledger.device_agent.samples.array_files import Shape
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import shorten
 from fleetledger.runtime.registry import Registry, RegistryError
@@ -25,6 +27,7 @@ from fleetledger.simulator.datasets.mini_imagenet import load_mini_imagenet
 from fleetledger.simulator.datasets.npz import load_npz, load_segmentation_npz
 from fleetledger.simulator.datasets.omniglot import load_omniglot
 from fleetledger.simulator.datasets.patterns import PatternSettings, split_patterns
+from fleetledger.simulator.datasets.sample_folder import load_samples, load_text_table
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.datasets.segmentation.ade20k import load_ade20k
 from fleetledger.simulator.datasets.segmentation.camvid import load_camvid
@@ -33,6 +36,7 @@ from fleetledger.simulator.datasets.segmentation.digit_scenes import (
     split_digit_scenes,
 )
 from fleetledger.simulator.datasets.segmentation.voc import load_voc
+from fleetledger.simulator.datasets.sensors import make_sensors
 from fleetledger.simulator.datasets.speeches import read_speeches
 from fleetledger.simulator.datasets.texts import TextSettings, split_texts
 from fleetledger.simulator.datasets.tiny_imagenet import load_tiny_imagenet
@@ -44,6 +48,10 @@ from fleetledger.simulator.datasets.torchvision_sets import (
 )
 from fleetledger.simulator.errors import DatasetError
 
+OWN = SampleKind("own", "sample")
+"""Kind of a data set from outside, which tells it when it is read."""
+MakeSplit = Callable[..., Split]
+"""A data set of one's own: `(root, seed, **options)` to its two parts."""
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -69,13 +77,58 @@ class DataSet:
     """Whether it can hold the classes of CIFAR-100."""
     shape: tuple[int, int, int] = (32, 32, 3)
     """Height, width and channels of its pictures; usual ones where they differ."""
+    options: frozenset[str] | None = frozenset()
+    """Names that `[data.options]` may have; None where its function says."""
+
+    @classmethod
+    def made_by(
+        cls, make: MakeSplit, *, kind: SampleKind = OWN, stands_in: bool = False
+    ) -> DataSet:
+        """Return the data set of a function `(root, seed, **options)`."""
+
+        def read(data: DataSettings, seed: int) -> Split:
+            root = None if data.root is None else Path(data.root).expanduser()
+            _check_options(make, data.options)
+            split = make(root, seed, **data.options)
+            if not isinstance(split, Split):
+                raise DatasetError(
+                    f"data.set: {data.set!r} made a {type(split).__name__}; return a "
+                    "fleetledger.Split"
+                )
+            return split
+
+        return cls(
+            read,
+            kind=kind,
+            stands_in=stands_in,
+            on_disk=False,
+            coloured=False,
+            owners=True,
+            options=None,
+        )
+
+
+def _check_options(make: MakeSplit, options: Mapping[str, object]) -> None:
+    """Raise `DatasetError` for options that a function does not take."""
+    try:
+        inspect.signature(make).bind(None, 0, **options)
+    except TypeError as error:
+        known = list(inspect.signature(make).parameters)[2:]
+        raise DatasetError(
+            f"data.options: {sorted(options)}: {error}; it takes {', '.join(known) or 'none'}"
+        ) from error
 
 
 def _taken(name: str, value: object) -> DataSet:
     """Return what a distribution or a program registers as a data set."""
     if isinstance(value, DataSet):
         return value
-    raise RegistryError(f"data set: {name!r} is {shorten(value)}; give a DataSet")
+    if callable(value):
+        return DataSet.made_by(value)
+    raise RegistryError(
+        f"data set: {name!r} is {shorten(value)}; give a function (root, seed) that returns a "
+        "fleetledger.Split"
+    )
 
 
 DATA_SETS = Registry[DataSet]("data set", "fleetledger.datasets", _taken)
@@ -110,6 +163,9 @@ class DataSettings(Strict):
     """Number and size of `patterns`."""
     scenes: SceneSettings = SceneSettings()
     """Number and size of `digit-scenes`."""
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+    """What a data set of one's own is given beside root and seed, by name; so are `sensors`
+    (`train`, `test`, `people`, `moments`), and the `shape` of a sample in `array-folder`."""
 
     @property
     def known(self) -> DataSet:
@@ -132,15 +188,22 @@ def load_split(data: DataSettings, seed: int) -> Split:
 
     Raises `DatasetError` that says what is missing, and what to put where.
     """
-    split = DATA_SETS[data.set].read(data, seed)
+    known = DATA_SETS[data.set]
+    strange = [] if known.options is None else sorted(data.options.keys() - known.options)
+    if strange:
+        raise DatasetError(
+            f"data.options.{strange[0]}: unknown to the data set {data.set!r}; leave it out"
+            + (f", or give {', '.join(sorted(known.options or ()))}" if known.options else "")
+        )
+    split = known.read(data, seed)
     limited = Split(
         train=_limited(split.train, data.per_class), test=_limited(split.test, data.test_per_class)
     )
     if not len(limited.train) or not len(limited.test):
         raise DatasetError(
-            f"data: {count_of(len(limited.train), 'picture')} to learn from and "
+            f"data: {count_of(len(limited.train), 'sample')} to learn from and "
             f"{len(limited.test)} to be asked about; both are needed: change data.test_share, or "
-            "add pictures"
+            "add samples"
         )
     return limited
 
@@ -159,6 +222,16 @@ def _root(data: DataSettings, what: str = "the folder of the data set") -> Path:
             "tells the layout)"
         )
     return Path(data.root).expanduser()
+
+
+def _shape(data: DataSettings) -> Shape | None:
+    """Return `data.options.shape`; raise `DatasetError` unless it is one."""
+    shape: Any = data.options.get("shape")
+    if shape is None:
+        return None
+    if not isinstance(shape, list) or not all(type(axis) is int and axis > 0 for axis in shape):
+        raise DatasetError(f"data.options.shape: {shape!r}; give axes such as [6, 128]")
+    return tuple(shape)
 
 
 DATA_SETS.own(
@@ -228,6 +301,28 @@ DATA_SETS.own(
             owners=True,
             on_disk=False,
             coloured=False,
+        ),
+        "sensors": DataSet.made_by(make_sensors, kind=ARRAY, stands_in=True),
+        "array-folder": DataSet(
+            lambda data, seed: load_samples(
+                _root(data), ARRAY, (data.test_share, seed), _shape(data)
+            ),
+            kind=ARRAY,
+            coloured=False,
+            options=frozenset({"shape"}),
+        ),
+        "text-folder": DataSet(
+            lambda data, seed: load_samples(_root(data), TEXT, (data.test_share, seed)),
+            kind=TEXT,
+            coloured=False,
+        ),
+        "text-table": DataSet(
+            lambda data, seed: load_text_table(
+                _root(data, "the .csv or .jsonl file"), data.test_share, seed
+            ),
+            kind=TEXT,
+            coloured=False,
+            owners=True,
         ),
         "digit-scenes": DataSet(
             lambda data, seed: split_digit_scenes(data.scenes, seed, data.test_share),

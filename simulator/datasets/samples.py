@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +18,26 @@ from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.errors import DatasetError
 
 Content = Image.Image | bytes
-"""What preprocessing takes: a picture that is open, or the content of a text file."""
+"""What preprocessing takes: a picture that is open, or the content of a file of text or numbers."""
+
+
+@dataclass(frozen=True)
+class Domains:
+    """Which domain each sample is of, such as the style in which it was drawn."""
+
+    names: tuple[str, ...]
+    of_sample: NDArray[np.int64]
+    """(N,); indexes the names."""
+
+    def take(self, indices: NDArray[np.int64]) -> Domains:
+        """Return those of the samples at `indices`."""
+        return Domains(self.names, self.of_sample[indices])
+
+
+def domains_of(samples: SampleSet) -> Domains | None:
+    """Return the domains of samples; None where the data set does not say."""
+    found: Domains | None = getattr(samples, "domains", None)
+    return found
 
 
 class SampleSet(Protocol):

@@ -45,11 +45,14 @@ class BackboneSettings(Strict):
     large network (`vit_b_16`) names it here, by `torchvision`, with the weights that nobody trains.
     """
 
-    network: Literal["pixels", "file", "torchvision", "mobilenet-v2", "characters"] = "pixels"
+    network: Literal["pixels", "file", "torchvision", "mobilenet-v2", "characters", "rocket"] = (
+        "pixels"
+    )
     """`pixels`: the pixels themselves. `file`: an ONNX file of yours. `torchvision`: a network of
     torchvision, exported here (needs torch). `mobilenet-v2`: torchvision's of that name, built
     here without torch. `characters`: for texts, an encoder that learns here from the public part
-    of the text (needs torch)."""
+    of the text (needs torch). `rocket`: for windows of sensors, random convolutions in time. Of
+    arrays `pixels` are the numbers themselves."""
     file: str | None = None
     """ONNX file, with its preprocessing in a JSON or TOML file of the same name."""
     name: str | None = None

@@ -7,6 +7,7 @@
 | `active_model` | the model that runs on this device |
 | `Agent` | the agent of a device, inside a program of one's own |
 | `Coordinator` | a fleet: its reports, its actions, its ledger as data |
+| `Split` | a data set for the simulator, from arrays, tables, folders, other libraries' data sets |
 | `network`, `dataset`, `partition`, `order`, `method` | decorators: a program adds its own |
 | `methods` | classes with which a method of one's own begins |
 | `metric`, `reporter` | decorators likewise, of numbers and of callbacks by name |
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from fleetledger.device_agent.apps.embedded.agent import Agent
     from fleetledger.device_agent.models.inference.running_model import RunningModel
     from fleetledger.simulator import callbacks
+    from fleetledger.simulator.datasets.images import Split
     from fleetledger.simulator.metrics.metric import Better, Unit
     from fleetledger.simulator.report.comparison import compare
     from fleetledger.simulator.report.run import Run
@@ -40,6 +42,7 @@ __all__ = [
     "Agent",
     "Coordinator",
     "Run",
+    "Split",
     "active_model",
     "callbacks",
     "compare",
@@ -58,6 +61,7 @@ _LAZY: dict[str, str] = {
     "Agent": "fleetledger.device_agent.apps.embedded.agent:Agent",
     "Coordinator": "fleetledger.coordinator.client:Coordinator",
     "Run": "fleetledger.simulator.report.run:Run",
+    "Split": "fleetledger.simulator.datasets.images:Split",
     "callbacks": "fleetledger.simulator.callbacks",
     "compare": "fleetledger.simulator.report.comparison:compare",
     "methods": "fleetledger.methods",
@@ -92,8 +96,8 @@ def network(name: str) -> Callable[[Own], Own]:
 def dataset(name: str) -> Callable[[Own], Own]:
     """Register a data set of one's own: `set = "name"` in `[data]` of a scenario names it.
 
-    It decorates a function `(root, seed)` that returns its two parts, to learn from and to be asked
-    about.
+    It decorates a function `(root, seed, **options)` that returns a `Split`: `root` and `options`
+    are those of `[data]`.
     """
     return _decorator("fleetledger.simulator.datasets.loading", "DATA_SETS", name)
 

@@ -120,7 +120,9 @@ class Programs:
     def start_agent(self, device: DeviceId) -> None:
         """Start an agent at its home, which is made where there is none, with a key if wanted."""
         home = self._folder.agent(device)
-        settings = agent_settings(self._prepared.scenario, self._broker, device)
+        settings = agent_settings(
+            self._prepared.scenario, self._broker, device, self._prepared.split.train.kind
+        )
         homes.write_agent(home, self._broker, settings)
         self._homes[device] = AgentHome(home, settings)
         if self._prepared.scenario.engine.keys and not self._has_key(device):

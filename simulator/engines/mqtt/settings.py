@@ -7,6 +7,7 @@ from pathlib import Path
 from fleetledger.coordinator.core.rules import ModelRules
 from fleetledger.coordinator.settings import CoordinatorSettings, SecuritySettings
 from fleetledger.device_agent import settings
+from fleetledger.device_agent.kinds import SampleKind
 from fleetledger.runtime.onnx_runtime import onnx_runtime
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.simulator.engines.mqtt.homes import agent_broker, coordinator_broker
@@ -45,8 +46,10 @@ def coordinator_settings(scenario: Scenario, seed: int, broker: Broker) -> Coord
     )
 
 
-def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> settings.AgentSettings:
-    """Return an agent's settings."""
+def agent_settings(
+    scenario: Scenario, broker: Broker, device: DeviceId, kind: SampleKind | None = None
+) -> settings.AgentSettings:
+    """Return an agent's settings; `kind` is that of its samples, left out the data set's."""
     return settings.AgentSettings(
         device=device,
         fleet=FLEET,
@@ -56,7 +59,7 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> sett
             evaluation_folder=TEST_FOLDER if scenario.evaluation.on_devices else None,
             scan_seconds=SCAN_SECONDS if scenario.stages.by_reports else SELDOM_SECONDS,
             longest_pause_seconds=0,
-            samples=scenario.data.known.kind.name,
+            samples=(kind or scenario.data.known.kind).name,
         ),
         # The models are those of this machine's own coordinator, and all agents share it.
         model=settings.ModelSettings(providers=_providers(scenario), trial=False),

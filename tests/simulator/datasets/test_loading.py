@@ -72,5 +72,5 @@ def test_a_data_set_that_is_not_there_names_the_root(name: str, tmp_path: Path):
 
 def test_a_part_without_pictures_is_refused(tmp_path: Path):
     draw_all(tmp_path, "eel/1.png", "fox/2.png")
-    with pytest.raises(DatasetError, match=r"2 pictures to learn from and 0 .* data\.test_share"):
+    with pytest.raises(DatasetError, match=r"2 samples to learn from and 0 .* data\.test_share"):
         load_split(DataSettings(set="image-folder", root=str(tmp_path)), seed=0)
