@@ -20,6 +20,7 @@ from fleetledger.device_agent.samples.sources.folder import files_below
 from fleetledger.learning.errors import ArrayError
 from fleetledger.learning.numerics.arrays import read_array
 from fleetledger.simulator.datasets.folders import class_name, require_folder
+from fleetledger.simulator.datasets.given import GivenSamples, split_of_given
 from fleetledger.simulator.datasets.image_folder import load_image_folder
 from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.samples import SampleSet
@@ -109,22 +110,16 @@ def _split(
     domains: Sequence[Sequence[str]] | None = None,
 ) -> Split[SampleSet]:
     pairs = [([sample for sample, _ in part], [name for _, name in part]) for part in parts]
-    if len(pairs) == 1:
-        (x, y), (share, seed) = pairs[0], cut
-        return Split.of(
-            x,
-            y,
-            owners=owners and owners[0],
-            domains=domains and domains[0],
-            test_share=share,
-            seed=seed,
-            kind=_kind(x),
-        )
     kind = _kind(pairs[0][0])
-    return Split.of(train=pairs[0], test=pairs[1], owners=owners, domains=domains, kind=kind)
+    if len(pairs) == 1:
+        given = GivenSamples(owners and owners[0], domains and domains[0], None, kind)
+        return split_of_given(given, pairs[0], (None, None), cut)
+    return split_of_given(
+        GivenSamples(owners, domains, None, kind), None, (pairs[0], pairs[1]), cut
+    )
 
 
-def _kind(samples: Sequence[Any]) -> Any:  # noqa: ANN401 - one of the words of `Split.of`
+def _kind(samples: Sequence[Any]) -> str:
     return "text" if isinstance(samples[0], str) else "array"
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fleetledger.device_agent.apps.embedded.agent import Agent
     from fleetledger.device_agent.models.inference.running_model import RunningModel
     from fleetledger.simulator import callbacks
-    from fleetledger.simulator.datasets.images import Split
+    from fleetledger.simulator.datasets.own_split import OwnSplit as Split
     from fleetledger.simulator.metrics.metric import Better, Unit
     from fleetledger.simulator.report.comparison import compare
     from fleetledger.simulator.report.run import Run
@@ -61,7 +61,7 @@ _LAZY: dict[str, str] = {
     "Agent": "fleetledger.device_agent.apps.embedded.agent:Agent",
     "Coordinator": "fleetledger.coordinator.client:Coordinator",
     "Run": "fleetledger.simulator.report.run:Run",
-    "Split": "fleetledger.simulator.datasets.images:Split",
+    "Split": "fleetledger.simulator.datasets.own_split:OwnSplit",
     "callbacks": "fleetledger.simulator.callbacks",
     "compare": "fleetledger.simulator.report.comparison:compare",
     "methods": "fleetledger.methods",

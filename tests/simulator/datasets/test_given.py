@@ -13,8 +13,9 @@ from PIL import Image
 from fleetledger.device_agent.kinds import ARRAY, PICTURES, TEXT
 from fleetledger.learning.numerics.arrays import array_content
 from fleetledger.simulator.datasets.arrays import LabelledArrays, LabelledTexts
-from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.datasets.images import LabelledImages
 from fleetledger.simulator.datasets.loading import DATA_SETS, DataSettings, load_split
+from fleetledger.simulator.datasets.own_split import OwnSplit as Split
 from fleetledger.simulator.datasets.samples import domains_of
 from fleetledger.simulator.errors import DatasetError
 from tests.outside import nothing_stays

@@ -7,8 +7,8 @@ from fleetledger.export.backbone import import_backbone
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.simulator.backbones.pixels import pixels_backbone
 from fleetledger.simulator.backbones.rocket import KERNELS, rocket_backbone
-from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.loading import DATA_SETS, DataSettings, load_split
+from fleetledger.simulator.datasets.own_split import OwnSplit as Split
 from fleetledger.simulator.datasets.samples import domains_of
 from fleetledger.simulator.datasets.sensors import ACTIVITIES, PLACES, make_sensors
 from fleetledger.simulator.errors import BackboneError, DatasetError
