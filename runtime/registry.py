@@ -31,6 +31,8 @@ name that it does not know. Those whose decorators ran are handed to children by
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 _MAIN = "__fleetledger_main__"
 """What a program is called where a child imports it, so that what it does as `__main__` rests."""
+_IMPORTING = [False]
+"""Whether a module that `MODULES_VARIABLE` names is being imported just now."""
 _SOURCES: dict[str, None] = {}
 """Names of the modules whose decorators ran in this program, in their order."""
 
@@ -148,11 +150,14 @@ def modules_for_children() -> dict[str, str]:
     """
     found = dict.fromkeys(_carried())
     for module in _SOURCES:
-        file = getattr(sys.modules.get(module), "__file__", None)
+        loaded = sys.modules.get(module)
+        file = getattr(loaded, "__file__", None)
         if file is not None and module != _MAIN:
             path = Path(file).resolve()
-            depth = module.count(".") + (path.name == "__init__.py")
-            found[str(path) if module == "__main__" else f"{path.parents[depth]}:{module}"] = None
+            spec = getattr(loaded, "__spec__", None)  # of the program that runs only by `-m`
+            name = module if spec is None else spec.name
+            depth = name.count(".") + (path.name == "__init__.py")
+            found[str(path) if name == "__main__" else f"{path.parents[depth]}:{name}"] = None
     return {MODULES_VARIABLE: ",".join(found)} if found else {}
 
 
@@ -164,7 +169,7 @@ def load_modules() -> None:
 
 def is_being_imported() -> bool:
     """Whether the program that called is being imported by a child, for its decorators alone."""
-    return _MAIN in sys.modules and not getattr(sys.modules[_MAIN], "__imported__", False)
+    return _IMPORTING[0]
 
 
 def _carried() -> list[str]:
@@ -174,6 +179,7 @@ def _carried() -> list[str]:
 @cache
 def _import(module: str) -> None:
     folder, _, name = module.rpartition(":")
+    _IMPORTING[0] = True
     try:
         if folder:
             if folder not in sys.path:
@@ -186,6 +192,8 @@ def _import(module: str) -> None:
             f"{MODULES_VARIABLE}: {module} cannot be imported: {type(error).__name__}: "
             f"{cut(str(error), 200)}; mend it, or leave it out"
         ) from error
+    finally:
+        _IMPORTING[0] = False
 
 
 def _run(file: Path) -> None:
@@ -201,7 +209,6 @@ def _run(file: Path) -> None:
         sys.path.append(str(file.parent))
     sys.modules[_MAIN] = module
     spec.loader.exec_module(module)
-    module.__dict__["__imported__"] = True
 
 
 @cache

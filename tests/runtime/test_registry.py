@@ -130,6 +130,22 @@ def test_a_child_knows_what_a_program_decorated(tmp_path: Path) -> None:
     assert done.stdout == "[2 1 0] lab.py\n"
 
 
+def test_a_program_that_runs_as_a_module_of_a_package_is_imported_as_one(tmp_path: Path) -> None:
+    (tmp_path / "my_lab").mkdir()
+    (tmp_path / "my_lab" / "__init__.py").touch()
+    (tmp_path / "my_lab" / "names.py").write_text("NAME = 'backwards'\n")
+    program = tmp_path / "my_lab" / "study.py"
+    program.write_text(f"from .names import NAME\nCHILD = {CHILD!r}\n{LAB}")
+    done = subprocess.run(
+        [sys.executable, "-m", "my_lab.study"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("[2 1 0] study.py")
+
+
 def test_a_module_that_the_variable_names_is_imported_when_a_name_is_unknown(
     tmp_path: Path,
 ) -> None:
