@@ -6,7 +6,7 @@ A coordinator that runs carries them out. Where none runs this process does, unl
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +14,13 @@ from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.entry import OPERATOR
 from fleetledger.coordinator.errors import CommandError, OperatorTimeoutError, QuestionError
 from fleetledger.coordinator.program.operator import POLL_SECONDS, CommandAnswer, OperatorInbox
+
+Meanwhile = Callable[[], None]
+"""Called again and again while an answer is awaited; what it raises ends the waiting."""
+
+
+def nothing_else() -> None:
+    """Do nothing while an answer is awaited."""
 
 
 def carried_out(
@@ -23,13 +30,15 @@ def carried_out(
     alone: bool = True,
     timeout_seconds: float = 30.0,
     actor: str = OPERATOR,
+    meanwhile: Meanwhile = nothing_else,
 ) -> CommandAnswer:
     """Submit a command, wait for it, and return the answer.
 
     Raises `CommandError` if the command was refused, and what `send_all` raises.
     """
-    (answer,) = send_all(
-        home, (command,), alone=alone, timeout_seconds=timeout_seconds, actor=actor
+    tickets = submit_all(home, (command,), actor=actor)
+    (answer,) = answers_to(
+        home, tickets, alone=alone, timeout_seconds=timeout_seconds, meanwhile=meanwhile
     )
     return accepted(answer)
 
@@ -50,6 +59,7 @@ def send_all(
     alone: bool = True,
     timeout_seconds: float = 30.0,
     actor: str = OPERATOR,
+    meanwhile: Meanwhile = nothing_else,
 ) -> list[CommandAnswer]:
     """Submit commands together, wait for all of them, and return their answers in this order.
 
@@ -57,7 +67,9 @@ def send_all(
     where none of those left was answered within the time.
     """
     tickets = submit_all(home, commands, actor=actor)
-    return answers_to(home, tickets, alone=alone, timeout_seconds=timeout_seconds)
+    return answers_to(
+        home, tickets, alone=alone, timeout_seconds=timeout_seconds, meanwhile=meanwhile
+    )
 
 
 def submit_all(home: Path, commands: Sequence[Command], *, actor: str = OPERATOR) -> list[str]:
@@ -67,7 +79,12 @@ def submit_all(home: Path, commands: Sequence[Command], *, actor: str = OPERATOR
 
 
 def answers_to(
-    home: Path, tickets: Sequence[str], *, alone: bool = True, timeout_seconds: float = 30.0
+    home: Path,
+    tickets: Sequence[str],
+    *,
+    alone: bool = True,
+    timeout_seconds: float = 30.0,
+    meanwhile: Meanwhile = nothing_else,
 ) -> list[CommandAnswer]:
     """Wait for the answers to commands that were submitted; the rest is as in `send_all`."""
     if alone:
@@ -76,12 +93,15 @@ def answers_to(
 
         carry_out_waiting(home)
     with closing(OperatorInbox(home)) as inbox:
-        return [_wait(inbox, ticket, home, timeout_seconds) for ticket in tickets]
+        return [_wait(inbox, ticket, home, timeout_seconds, meanwhile) for ticket in tickets]
 
 
-def _wait(inbox: OperatorInbox, ticket: str, home: Path, seconds: float) -> CommandAnswer:
+def _wait(
+    inbox: OperatorInbox, ticket: str, home: Path, seconds: float, meanwhile: Meanwhile
+) -> CommandAnswer:
     deadline = time.monotonic() + seconds
     while (answer := inbox.answer_to(ticket)) is None:
+        meanwhile()
         if time.monotonic() >= deadline:
             raise OperatorTimeoutError(
                 f"the coordinator of {home} did not answer within {seconds:g} s; "

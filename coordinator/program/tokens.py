@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.keys import coordinator_key
-from fleetledger.coordinator.program.command_client import send_all
+from fleetledger.coordinator.program.command_client import Meanwhile, nothing_else, send_all
 from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.keys.commands import InviteDevice
 from fleetledger.coordinator.trust.invitations import Invitations
@@ -27,20 +27,25 @@ class Invited:
     entries: tuple[int, ...]
 
 
-def invite(home: Path, device: DeviceId, hours: float) -> Invited:
+def invite(
+    home: Path, device: DeviceId, hours: float, meanwhile: Meanwhile = nothing_else
+) -> Invited:
     """Admit a device where needed, and return a token that is open for so many hours.
 
-    The coordinator of `home` records it, or this process does where none runs. Raises
-    `CommandError` where the device has a key already.
+    The coordinator of `home` records it, or this process does where none runs; `meanwhile` is as in
+    `carried_out`. Raises `CommandError` where the device has a key already.
     """
-    invited = invite_all(home, (device,), hours)[device]
+    invited = invite_all(home, (device,), hours, meanwhile)[device]
     if isinstance(invited, str):
         raise CommandError(invited)
     return invited
 
 
 def invite_all(
-    home: Path, devices: Sequence[DeviceId], hours: float
+    home: Path,
+    devices: Sequence[DeviceId],
+    hours: float,
+    meanwhile: Meanwhile = nothing_else,
 ) -> dict[DeviceId, Invited | str]:
     """Do the same for several devices at once; one that is refused has the reason as a text."""
     fleet = load(home).fleet
@@ -56,6 +61,7 @@ def invite_all(
             InviteDevice(device=token.device, invitation=token.invitation, expires_ns=expires_ns)
             for token in tokens
         ],
+        meanwhile=meanwhile,
     )
     for token, answer in zip(tokens, answers, strict=True):
         if not answer.done:

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.errors import CommandError, OperatorTimeoutError
+from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.program.command_client import carried_out
@@ -166,7 +166,8 @@ class MqttEngine:
             return
         self._watch.phase(f"starting {count_of(len(coming), 'agent')}")
         known = self._follower.state.devices.admitted
-        admit(self._folder.coordinator, (device for device in coming if device not in known))
+        new = (device for device in coming if device not in known)
+        admit(self._folder.coordinator, new, self._programs.children.check)
         for device in coming:
             self._deliveries.of_test(device)
             self._deliveries.of_earlier_stages(stage, device)
@@ -201,11 +202,8 @@ class MqttEngine:
 
     def _command(self, command: Command) -> None:
         """Have the coordinator that runs carry out a command."""
-        try:
-            carried_out(self._folder.coordinator, command, alone=False)
-        except OperatorTimeoutError:
-            self._programs.children.check()  # it tells why nobody answers
-            raise
+        check = self._programs.children.check  # raises why nobody answers, at once
+        carried_out(self._folder.coordinator, command, alone=False, meanwhile=check)
 
     def _notes(self, stage: StagePlan, *, gone_on_with: bool) -> Iterator[str]:
         yield (

@@ -9,7 +9,7 @@ from pathlib import Path
 import tomli_w
 
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.program.command_client import carried_out
+from fleetledger.coordinator.program.command_client import Meanwhile, carried_out
 from fleetledger.coordinator.program.operator import OperatorInbox
 from fleetledger.coordinator.proxy import settings as proxy
 from fleetledger.coordinator.settings import (
@@ -59,8 +59,8 @@ def write_proxy(home: Path, broker: Broker, settings: proxy.ProxyHomeSettings) -
     proxy.write_new(home, settings.model_copy(update={"broker": access}))
 
 
-def admit(home: Path, devices: Iterable[DeviceId]) -> None:
-    """Admit devices, by the coordinator that runs or, where none does, here.
+def admit(home: Path, devices: Iterable[DeviceId], meanwhile: Meanwhile) -> None:
+    """Admit devices, by the coordinator that runs; `meanwhile` is as in `carried_out`.
 
     Commands are carried out in their order, so the answer to the last one is enough.
     """
@@ -69,7 +69,7 @@ def admit(home: Path, devices: Iterable[DeviceId]) -> None:
         for command in commands[:-1]:
             inbox.submit(command)
     for command in commands[-1:]:
-        carry_out(home, command)
+        carried_out(home, command, alone=False, meanwhile=meanwhile)
 
 
 def carry_out(home: Path, command: Command) -> None:

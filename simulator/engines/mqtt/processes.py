@@ -103,17 +103,19 @@ class Children:
         return child
 
     def check(self) -> None:
-        """Raise `ProcessDiedError` with the last words of a program that ended by itself."""
+        """Raise `ProcessDiedError` with the reason of a program that ended by itself."""
         with interrupted_later():  # `poll` would keep its lock, interrupted right after taking it
             ended = [
-                (child.name, f" with status {status}", child.log)
+                (child.name, _how(status), child.log)
                 for child in self.running
                 if (status := child.process.poll()) is not None
             ]
             if self.broker is not None and not self.broker.running:
                 ended.insert(0, (self.broker.kind, "", _log_of(self.broker)))
         for name, how, log in ended:
-            raise ProcessDiedError(f"{name}: ended by itself{how}; the end of\n{_tail(log)}")
+            raise ProcessDiedError(
+                f"{name}: ended by itself{how}: {_last_words(log)}; the end of\n{_tail(log)}"
+            )
 
     def tails(self) -> str:
         """Return the last lines of every log, for an error message."""
@@ -162,9 +164,29 @@ def _log_of(broker: Broker) -> Path:
     return broker.directory / "broker.log"
 
 
+def _how(status: int) -> str:
+    """Return how a program ended, by what Python gives as its status."""
+    if status >= 0:
+        return f" with status {status}"
+    try:
+        return f" by {signal.Signals(-status).name}"
+    except ValueError:
+        return f" by signal {-status}"
+
+
+def _last_words(log: Path) -> str:
+    """Return the last line that says something, such as an error and its way out."""
+    said = [line.strip() for line in _lines(log) if line.strip()]
+    return said[-1].removeprefix("fleetledger: ") if said else "it said nothing"
+
+
+def _lines(log: Path) -> list[str]:
+    return log.read_text(encoding="utf-8", errors="replace").splitlines()
+
+
 def _tail(log: Path) -> str:
     """Return the path and, indented, the last lines of a log."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = _lines(log)
     shown = lines[-TAIL_LINES:] or ["(nothing)"]
     return "\n".join([f"  {log}:", *(f"    {line}" for line in shown)])
 

@@ -126,7 +126,8 @@ class Programs:
         homes.write_agent(home, self._broker, settings)
         self._homes[device] = AgentHome(home, settings)
         if self._prepared.scenario.engine.keys and not self._has_key(device):
-            invited = invite(self._folder.coordinator, device, TOKEN_HOURS)
+            check = self.children.check
+            invited = invite(self._folder.coordinator, device, TOKEN_HOURS, check)
             enrol(home, invited.token.text)
         self.children.start(device, fleetledger_command("agent", "run", "--home", str(home)))
 

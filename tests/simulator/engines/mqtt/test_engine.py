@@ -17,15 +17,17 @@ import pytest
 from fleetledger.coordinator.core.state import ENTRY_KINDS
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
+from fleetledger.methods.registry import METHODS
 from fleetledger.schemas.models import Manifest
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.interface import Engine, Prepared
 from fleetledger.simulator.engines.mqtt.engine import MqttEngine
 from fleetledger.simulator.engines.mqtt.programs import LONGEST_DELAY_SECONDS
-from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.errors import EngineError, ProcessDiedError
 from fleetledger.simulator.plan.fleet_plan import DeviceStage, StagePlan
 from fleetledger.simulator.records import StageRecord
+from tests.outside import added
 from tests.simulator.engines.mqtt.small import Quiet, prepare, processes_of, small_scenario
 
 pytestmark = pytest.mark.broker
@@ -247,6 +249,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from fleetledger.simulator.engines.mqtt.engine import MqttEngine
+from tests.outside import added
 from tests.simulator.engines.mqtt.small import Quiet, prepare, small_scenario
 
 class Telling(Quiet):
@@ -282,3 +285,21 @@ def test_nothing_outlives_a_simulator_that_is_killed_outright(tmp_path: Path, ca
     while processes_of(homes):
         assert time.monotonic() < end, "a program outlived the simulator"
         time.sleep(0.05)
+
+
+def test_a_method_that_a_child_lacks_is_the_reason_at_once(tmp_path: Path, cache: Path):
+    """The coordinator's own sentence is the error, not that nobody answered within 30 s."""
+    prepared = prepare(small_scenario(), cache)
+    method = prepared.scenario.method.model_copy(update={"name": "here-alone"})
+    scenario = prepared.scenario.model_copy(update={"method": method})
+    prepared, folder = replace(prepared, scenario=scenario), tmp_path / "mqtt"
+    with (
+        added(METHODS, "here-alone", METHODS["stsa"]),
+        closing(MqttEngine(prepared, folder, Quiet())) as engine,
+        pytest.raises(ProcessDiedError) as ended,
+    ):
+        engine.learn(prepared.plan.stages[0])
+    first = str(ended.value).splitlines()[0]
+    assert first.startswith("coordinator: ended by itself with status 1: ")
+    assert "method: 'here-alone' is unknown; the methods are stsa, " in first
+    assert processes_of(folder) == []

@@ -133,6 +133,16 @@ def test_a_process_that_ended_is_reported_with_its_last_words(tmp_path: Path):
             children.check()
 
 
+def test_a_process_that_was_killed_is_reported_with_the_signal(tmp_path: Path):
+    with Children(tmp_path) as children:
+        child = children.start("sleeper", SLEEPER)
+        wait_until(lambda: "awake" in child.log.read_text())
+        child.process.kill()
+        wait_until(lambda: child.process.poll() is not None)
+        with pytest.raises(ProcessDiedError, match="sleeper: ended by itself by SIGKILL: awake;"):
+            children.check()
+
+
 def test_the_tails_show_every_log(tmp_path: Path):
     with Children(tmp_path) as children:
         children.start("silent", [sys.executable, "-c", "import time; time.sleep(60)"])
