@@ -34,7 +34,6 @@ name = "stsa"
 [method.settings]
 map_width = 40
 """
-PEAR, APPLE = 40, 200
 
 
 def row(name: str) -> str:
@@ -90,12 +89,13 @@ def fleet(tmp_path: Path) -> Iterator[ProcessFleet]:
 
 
 def put_frames(folder: Path) -> None:
-    """Write what the camera will show: dark pears and light apples, with some noise."""
+    """Write what the camera will show: apples as upright bars, pears as level ones, with noise."""
     noise = np.random.default_rng(7)
-    for name, level in (("apple", APPLE), ("pear", PEAR)):
+    for name, bars in (("apple", np.s_[:, ::2]), ("pear", np.s_[::2, :])):
         (folder / name).mkdir(parents=True)
         for number in range(12):
-            frame = noise.integers(level - 30, level + 30, (4, 4, 3)).astype(np.uint8)
+            frame = noise.integers(0, 60, (4, 4, 3)).astype(np.uint8)
+            frame[bars] += 180
             Image.fromarray(frame).save(folder / name / f"{number:02}.png")
 
 
