@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from fleetledger.device_agent.kinds import KINDS, NOTHING, PICTURES, SCENES, TEXT, kind_of
+from fleetledger.device_agent.kinds import ARRAY, KINDS, NOTHING, PICTURES, SCENES, TEXT, kind_of
 from fleetledger.device_agent.settings import AgentDataSettings
 from fleetledger.learning.numerics.tokens import MAX_TEXT_BYTES
+from fleetledger.schemas.arrays import ArrayPreprocessing
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.text import TextPreprocessing
 from fleetledger.simulator.datasets.loading import DATA_SETS, stand_in_for
@@ -26,13 +27,22 @@ def test_the_mode_of_a_model_tells_the_kind_that_it_takes() -> None:
     assert kind_of(grey) is PICTURES
     text = TextPreprocessing(mode="text", tokens="bytes", length=8, pad_id=256, input_name="text")
     assert kind_of(text) is TEXT
+    window = ArrayPreprocessing(mode="array", shape=(6, 128), input_name="window")
+    assert kind_of(window) is ARRAY
+
+
+def test_a_shape_is_for_arrays_alone() -> None:
+    given = {"folder": Path("data"), "shape": (6, 128)}
+    assert AgentDataSettings(samples="array", **given).shape == (6, 128)
+    with pytest.raises(ValidationError, match=r"shape: \[6, 128\] with samples = 'pictures'"):
+        AgentDataSettings(**given)
 
 
 def test_a_text_is_refused_at_the_size_that_tokens_allow() -> None:
     assert TEXT.most_bytes == MAX_TEXT_BYTES
 
 
-@pytest.mark.parametrize("kind", [PICTURES, TEXT, SCENES])
+@pytest.mark.parametrize("kind", [PICTURES, TEXT, ARRAY, SCENES])
 def test_each_kind_has_one_data_set_that_is_made_on_the_spot(kind) -> None:
     made = [name for name, each in DATA_SETS.items() if each.kind is kind and each.stands_in]
     assert made == [stand_in_for(kind)]

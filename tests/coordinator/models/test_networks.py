@@ -24,6 +24,7 @@ from fleetledger.methods.errors import MethodError
 from fleetledger.methods.registry import descriptor
 from fleetledger.methods.rounds.assignment import RoundsAssignment
 from fleetledger.methods.training.network_weights import decode_base, decode_weights
+from fleetledger.schemas.arrays import ArrayPreprocessing
 from fleetledger.schemas.models import FEATURES
 from tests.coordinator.shell_harness import write_home
 from tests.export.networks import COLOUR, convolution, data, network, value
@@ -167,3 +168,44 @@ def test_files_that_are_no_backbone_are_refused_and_leave_nothing(tmp_path: Path
     with pytest.raises(ModelFileError, match=r"gone\.onnx: cannot be read"):
         prepare_network(tmp_path, tmp_path / "pixels.json", tmp_path / "gone.onnx")
     assert not blob_folder(tmp_path).exists()
+
+
+def of_windows(folder: Path, shape: tuple[int, ...] = (3, 8)) -> Path:
+    path = folder / "windows.json"
+    spec = ArrayPreprocessing(mode="array", shape=shape, input_name="window")
+    path.write_text(spec.model_dump_json())
+    return path
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 8), (2, 3, 4, 5)])
+def test_a_network_is_trained_on_arrays_of_any_rank(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    made = prepare_network(home(tmp_path, network="mlp"), of_windows(tmp_path, shape))
+    assert made.settings["input_shape"] == list(shape)
+    assert made.preprocessing.shape == shape
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "shape", "error", "words"),
+    [
+        ("rounds", {"network": "convnet"}, (3, 8), MethodError, "'convnet' cannot take arrays of"),
+        (
+            "rounds",
+            {"network": "mlp", "flip": True},
+            (3, 8, 8),
+            NetworkSettingsError,
+            "flip: True changes pictures, and the samples are arrays; leave it out",
+        ),
+        ("lga", {}, (3, 32, 32), NetworkSettingsError, "'lga' trains on pictures alone"),
+    ],
+)
+def test_what_is_for_pictures_alone_is_refused_on_arrays(
+    tmp_path: Path,
+    method: str,
+    settings: dict[str, object],
+    shape: tuple[int, ...],
+    error: type[Exception],
+    words: str,
+) -> None:
+    home(tmp_path, method, **settings)
+    with pytest.raises(error, match=words):
+        prepare_network(tmp_path, of_windows(tmp_path, shape))

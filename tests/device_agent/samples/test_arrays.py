@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from fleetledger.device_agent.cli import doctor
+from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.kinds import ARRAY
+from fleetledger.device_agent.models.training import read_images
 from fleetledger.device_agent.samples import array_files
 from fleetledger.device_agent.samples.array_files import read_content, samples_of
 from fleetledger.device_agent.samples.images import (
@@ -18,7 +20,11 @@ from fleetledger.device_agent.samples.images import (
 )
 from fleetledger.device_agent.samples.sources.array_samples import ArraySamples
 from fleetledger.device_agent.samples.sources.cache import DigestCache
-from fleetledger.device_agent.samples.sources.folder import FolderSource, samples_below
+from fleetledger.device_agent.samples.sources.folder import (
+    FolderSource,
+    picture_files,
+    samples_below,
+)
 from fleetledger.learning.errors import ArrayError
 from fleetledger.learning.numerics.arrays import array_content
 from fleetledger.schemas.arrays import ArrayPreprocessing
@@ -171,3 +177,19 @@ def test_doctor_counts_samples_and_names_a_file_that_does_not_fit(place: Place) 
     place.put("resting/other.npy", np.zeros(5))
     found = doctor._folder("data folder", place.folder, ARRAY, SHAPE)
     assert "other.npy: array: shape [5], where `[data] shape` says [2, 3]" in found.text
+
+
+def test_a_network_is_trained_on_the_numbers_as_they_are_normalised(place: Place) -> None:
+    bad = WINDOWS.copy()
+    bad[0] = np.inf
+    place.put("walking/windows.npy", WINDOWS)
+    place.put("walking/bad.npy", bad)
+    scanned = place.source().scan()
+    images = [ImageToCount(one.path, one.digest, one.class_name) for one in scanned.images]
+    spec = SPEC.model_copy(update={"mean": (1.0,), "deviation": (2.0,)})
+    read = read_images(images, picture_files(images, place.folder), spec)
+    assert read.data.inputs.dtype == np.float32
+    assert [digest for digest, _ in read.unusable] == [digest_of(bad[0])]
+    expected = np.concatenate([bad[1:], WINDOWS])
+    np.testing.assert_array_equal(read.data.inputs, (expected - 1) / 2)
+    assert read.data.class_names == ("walking",) * 7
