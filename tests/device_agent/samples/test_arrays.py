@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from fleetledger.device_agent.cli import doctor
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.kinds import ARRAY
+from fleetledger.device_agent.models.inference.frames import input_of
 from fleetledger.device_agent.models.training import read_images
 from fleetledger.device_agent.samples import array_files
 from fleetledger.device_agent.samples.array_files import read_content, samples_of
@@ -193,3 +195,15 @@ def test_a_network_is_trained_on_the_numbers_as_they_are_normalised(place: Place
     expected = np.concatenate([bad[1:], WINDOWS])
     np.testing.assert_array_equal(read.data.inputs, (expected - 1) / 2)
     assert read.data.class_names == ("walking",) * 7
+
+
+def test_an_application_shows_a_model_arrays_files_and_rows(place: Place) -> None:
+    file = place.put("walking/windows.npy", WINDOWS)
+    for frame in (WINDOWS[2], WINDOWS[2].astype(np.int64), Path(f"{file}#2"), f"{file}#2"):
+        np.testing.assert_array_equal(input_of(frame, SPEC), WINDOWS[2])
+    with pytest.raises(ArrayError, match=r"windows\.npy: array: shape \[4, 2, 3\]; these are 4"):
+        input_of(file, SPEC)
+    with pytest.raises(ArrayError, match="a picture, where the model takes arrays"):
+        input_of(Image.new("L", (3, 2)), SPEC)
+    with pytest.raises(ArrayError, match=r"windows\.npy#9: cannot be read"):
+        input_of(f"{file}#9", SPEC)
