@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.errors import LackingError
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.keys import coordinator_key, signer_of_notes
 from fleetledger.coordinator.ledger.mirror_notes import mirror_problems
@@ -41,6 +42,7 @@ from fleetledger.coordinator.program.workers.processes import IntakeWorkers
 from fleetledger.coordinator.program.workers.worker import WorkerPlan
 from fleetledger.coordinator.settings import CoordinatorSettings, load, rules_of_serving
 from fleetledger.coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS, entries_ahead
+from fleetledger.coordinator.topics.lineages.rules import lacks
 from fleetledger.coordinator.trust.invitations import Invitations
 from fleetledger.coordinator.trust.release_key import release_signer
 from fleetledger.runtime.problems import PATIENCE_SECONDS, OpenProblem
@@ -133,7 +135,8 @@ def open_local(
 ) -> LocalCoordinator:
     """Open the ledger of the coordinator that lives in `home`; its settings must be there.
 
-    Raises `SettingsError`, `KeyFileError`, and what `LedgerEngine.open` raises.
+    Raises `SettingsError`, `KeyFileError`, `LackingError` where the ledger's method or network is
+    not installed here, and what `LedgerEngine.open` raises.
     """
     settings = load(home)
     key = coordinator_key(home, settings.fleet)
@@ -146,6 +149,10 @@ def open_local(
         sign_note=signer_of_notes(key, settings.fleet),
         sign_release=release_signer(home, settings),
     )
+    lineage = engine.core.state.lineages.current
+    if lineage is not None and (lacked := lacks(lineage)):
+        engine.close()
+        raise LackingError(lacked)
     store = BlobStore(settings.blobs or blob_folder(home))
     maker = ModelMaker(home, store, KeptSums(engine.ledger.path, key))
     return LocalCoordinator(home, settings, decides_by, key, engine, store, maker)

@@ -8,6 +8,7 @@ CoordinatorError
 ├── InboxError              the file of the operator's commands cannot be read or written
 ├── BackboneFileError       a file that should be a backbone cannot be read
 ├── NetworkSettingsError    the settings name no network that could be trained
+├── LackingError            a method or network of the ledger is not installed here
 ├── UnknownClassError       a class name that the registry lacks
 ├── ProxyError              the proxy cannot start, or not keep what it must
 ├── ProvisionError          kits cannot be made: a wrong table, or settings that do not fit
@@ -65,6 +66,10 @@ class BackboneFileError(CoordinatorError):
 
 class NetworkSettingsError(CoordinatorError):
     """The settings name no network that the fleet could train; the text names the field."""
+
+
+class LackingError(CoordinatorError):
+    """A method or a network of the ledger is not installed here, or has other code."""
 
 
 class UnknownClassError(CoordinatorError):

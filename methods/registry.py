@@ -7,6 +7,7 @@ docs/methods/adding-a-statistics-method.md goes through it.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -22,9 +23,10 @@ from fleetledger.methods.statistics.sides import (
     StatisticsDevice,
 )
 from fleetledger.methods.steps import Steps
-from fleetledger.runtime.errors import shorten
+from fleetledger.runtime.errors import cut, shorten
 from fleetledger.runtime.registry import Registry, RegistryError
 from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.requirements import Requirement
 
 if TYPE_CHECKING:
     from fleetledger.methods.training.sides import AnyTrainingCoordinator, AnyTrainingDevice
@@ -146,8 +148,12 @@ def training_coordinator(name: str) -> AnyTrainingCoordinator:
     return found
 
 
-def can_learn(capabilities: Capabilities, method: str) -> bool:
-    """Return whether a device can run the learning phase of a method."""
+def can_learn(
+    capabilities: Capabilities, method: str, requires: Iterable[Requirement] = ()
+) -> bool:
+    """Return whether a device can run the learning phase of a method that `requires` these."""
+    if any(each.feature not in capabilities.features for each in requires):
+        return False
     return descriptor(method).can_run(LEARN, capabilities.features)
 
 
@@ -162,4 +168,12 @@ def _known(name: str) -> Method:
 @cache
 def _imported(module: str) -> ModuleType:
     """Return a module; asked for with every answer, and `import_module` takes 2 us each time."""
-    return importlib.import_module(module)
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        if module.startswith(f"{__package__}."):
+            raise
+        raise RegistryError(
+            f"method: {module} cannot be imported: {type(error).__name__}: "
+            f"{cut(str(error), 200)}; mend or uninstall it"
+        ) from error

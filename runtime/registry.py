@@ -89,11 +89,18 @@ class Registry(Mapping[str, T_co], Generic[T_co]):
         _SOURCES[module] = None
 
     def origin(self, name: str) -> Origin | None:
-        """Return where a value comes from, None for our own; raises as a look at it does."""
-        self[name]
+        """Return where a value comes from, None for our own; `KeyError` without it.
+
+        Nothing of a distribution is imported for it.
+        """
         if name in self._own:
             return None
-        return _origin(self._added[name][1])
+        if name not in self._added:
+            load_modules()
+        point = _points(self.group).get(name)
+        if name in self._added and (point is None or point.module != self._added[name][1]):
+            return _origin(self._added[name][1])
+        return _origin_of(_points(self.group)[name])
 
     def __getitem__(self, name: str) -> T_co:
         """Return a value; `KeyError` without it, `RegistryError` if it cannot be imported."""
@@ -126,7 +133,7 @@ class Registry(Mapping[str, T_co], Generic[T_co]):
             return point.load()
         except Exception as error:
             raise RegistryError(
-                f"{self.noun}: {point.name!r} is {point.value!r} of {_origin(point.module)}, which "
+                f"{self.noun}: {point.name!r} is {point.value!r} of {_origin_of(point)}, which "
                 f"cannot be imported: {type(error).__name__}: {cut(str(error), 200)}; mend or "
                 "uninstall it"
             ) from error
@@ -159,6 +166,16 @@ def modules_for_children() -> dict[str, str]:
             depth = name.count(".") + (path.name == "__init__.py")
             found[str(path) if name == "__main__" else f"{path.parents[depth]}:{name}"] = None
     return {MODULES_VARIABLE: ",".join(found)} if found else {}
+
+
+def origins(*groups: str) -> frozenset[Origin]:
+    """Return where values of these groups come from, and what decorators added here.
+
+    No distribution is imported for it; `RegistryError` as `load_modules` raises it.
+    """
+    load_modules()
+    points = (point for group in groups for point in _points(group).values())
+    return frozenset((*map(_origin_of, points), *map(_origin, _SOURCES)))
 
 
 def load_modules() -> None:
@@ -216,23 +233,43 @@ def _points(group: str) -> Mapping[str, metadata.EntryPoint]:
     return {point.name: point for point in metadata.entry_points(group=group)}
 
 
+def _origin_of(point: metadata.EntryPoint) -> Origin:
+    """Return where an entry point comes from, though nothing of it is imported."""
+    if point.dist is None:
+        return _origin(point.module)
+    return _installed(point.module.partition(".")[0], point.dist.name, point.dist.version)
+
+
 @cache
 def _origin(module: str) -> Origin:
     """Return where a module that was imported comes from."""
     top = module.partition(".")[0]
     names = metadata.packages_distributions().get(top, ())
-    found = sys.modules.get(top if names else module)
-    digest = _digest(getattr(found, "__file__", None))
-    if not names:
-        return Origin(Path(getattr(found, "__file__", None) or module).name, "", digest)
-    return Origin(names[0], metadata.version(names[0]), digest)
+    if names:
+        return _installed(top, names[0], metadata.version(names[0]))
+    file = _file(module)
+    return Origin(Path(file or module).name, "", _digest(file))
+
+
+@cache
+def _installed(top: str, distribution: str, version: str) -> Origin:
+    return Origin(distribution, version, _digest(_file(top)))
+
+
+def _file(module: str) -> str | None:
+    """Return the file of a module that was imported, or that a top-level name would import."""
+    found = sys.modules.get(module)
+    if found is not None:
+        return getattr(found, "__file__", None)
+    spec = importlib.util.find_spec(module)
+    return None if spec is None else spec.origin
 
 
 def _digest(file: str | None) -> str:
     """Return the digest of a package's Python files, or of the one of a module."""
-    if file is None:
+    path = Path(file or "")
+    if not path.is_file():
         return ""
-    path = Path(file)
     files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
     of_all = hashlib.sha256()
     for each in files:

@@ -10,6 +10,7 @@ from fleetledger.schemas.contributions import MAX_CLASSES
 from fleetledger.schemas.message import Items, Message, is_absent
 from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.offers import MAX_FILE_URLS, FileUrl, Offer
+from fleetledger.schemas.requirements import MAX_REQUIREMENTS, Requirement
 from fleetledger.schemas.rounds import PhaseName, RoundOrder
 from fleetledger.schemas.values import ClassName, Digest
 
@@ -51,6 +52,11 @@ class Assignment(Message):
     """Given to the cohort of an open round of a method that learns in rounds."""
     urls: Items[FileUrl] = Field(default=(), max_length=MAX_FILE_URLS, exclude_if=is_absent)
     """Where some of the files may be had by HTTPS, too."""
+    requires: Items[Requirement] = Field(
+        default=(), max_length=MAX_REQUIREMENTS, exclude_if=is_absent
+    )
+    """Method and network, where they are not fleetledger's own; a device that lacks one of them, or
+    has other code of it, declines and says what to install."""
 
     @property
     def offers(self) -> tuple[Offer, ...]:

@@ -23,6 +23,8 @@ MAX_FORMER_RUNS = 20
 MAX_HELD_PARTS = 500
 """Parts named in one welcome; a device with more gets several, numbered."""
 
+MAX_FEATURES = 64
+
 FeatureName = Annotated[str, Field(min_length=1, max_length=40)]
 
 
@@ -41,9 +43,10 @@ class Capabilities(Strict):
     python: str = Field(max_length=20)
     machine: str = Field(max_length=80)
     features: Annotated[frozenset[FeatureName], FailFast(), PlainSerializer(sorted)] = Field(
-        max_length=20
+        max_length=MAX_FEATURES
     )
-    """Names such as `numpy` or `onnxruntime`; a method's card lists what each phase needs."""
+    """Names such as `numpy` or `onnxruntime`; a method's card lists what each phase needs. Others,
+    such as `my-lab@1a2b3c4d5e6f`, name distributions with methods or networks, and their code."""
     provider: str | None = Field(default=None, max_length=60)
     """The ONNX Runtime execution provider in use."""
     memory_mib: int = Field(ge=0)

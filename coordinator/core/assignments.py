@@ -53,6 +53,7 @@ def _assignment(state: State, action: int, order: RoundOrder | None) -> Assignme
         min_samples_per_class=lineage.min_samples_per_class,
         phases=lineage.phases,
         round=order,
+        requires=lineage.requires,
     )
 
 

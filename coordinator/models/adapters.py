@@ -15,6 +15,7 @@ from fleetledger.learning.networks.head import BIAS, WEIGHT
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.residual_adapter import CENTRE, SPREAD, ResidualAdapter
 from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.requirements import requirements
 from fleetledger.methods.rounds.assignment import RoundsAssignment
 from fleetledger.methods.statistics.sides import FeatureMoments
 from fleetledger.methods.training.network_weights import encode_weights
@@ -66,6 +67,7 @@ def adapter_of(
         ),
         base=offer_of(files[1]),
         adapts=request.adapts,
+        requires=requirements(METHOD, assignment.settings.network),
     )
     return imported, files
 

@@ -21,6 +21,7 @@ from fleetledger.export.layers import AS_IT_IS, FeatureChoice, backbone_with_fea
 from fleetledger.export.model_file import read_model_file
 from fleetledger.export.preprocessing_file import load_preprocessing
 from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.methods.requirements import requirements
 from fleetledger.schemas.models import AnyPreprocessing
 
 GoldenOf = Callable[[bytes, AnyPreprocessing], bytes]
@@ -90,6 +91,7 @@ def lineage_of(
         max_samples_per_part=assignment.settings.max_samples_per_part,
         min_samples_per_class=assignment.settings.min_samples_per_class,
         remarks=backbone.remarks,
+        requires=requirements(method),
     )
     return imported, (frozen, golden)
 

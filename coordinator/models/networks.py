@@ -35,6 +35,7 @@ from fleetledger.export.preprocessing_file import load_preprocessing, remarks_on
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.methods import requirements as here
 from fleetledger.methods.registry import descriptor, training_coordinator
 from fleetledger.methods.training.network_weights import Arrays
 from fleetledger.methods.training.sides import AnyTrainingAssignment
@@ -121,6 +122,7 @@ def prepare_network(
         proxy=known.proxy and assignment.has_proxy,
         segments=known.segments,
         remarks=tuple(remarks_on_units(preprocessing)) if frozen is None else frozen.remarks,
+        requires=here.requirements(method.name, getattr(assignment.settings, "network", name)),
     )
 
 
@@ -242,7 +244,8 @@ def _who_trains(
                 f"class, and {fleet.name!r} goes on with features of whole pictures; give another "
                 "method, or make it the fleet's own: method.name"
             )
-        return first, Successor(method=fleet.name, settings=fleet.settings)
+        requires = here.requirements(fleet.name)
+        return first, Successor(method=fleet.name, settings=fleet.settings, requires=requires)
     if not descriptor(fleet.name).trains:
         raise NetworkSettingsError(
             f"method.name: {fleet.name!r} trains no network; import a frozen one with "

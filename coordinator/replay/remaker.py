@@ -23,6 +23,7 @@ from fleetledger.coordinator.topics.models.entries import ModelFailed, ModelSolv
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.requirements import unable
 from fleetledger.methods.statistics.solved_heads import decode_head
 from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.runtime.pip_command import pip_install
@@ -67,6 +68,9 @@ class Remaking:
         found = self._lacking(recipe)
         if found is not None:
             return found
+        lineage = recipe.request.lineage
+        if lacks := unable(lineage.method, lineage.requires, "replay again"):
+            return "cannot be made again", lacks
         if isinstance(recipe, recipes.JudgedRecipe):
             return self._judged(recipe)
         if isinstance(recipe, recipes.SolvedRecipe):

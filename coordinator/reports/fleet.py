@@ -19,9 +19,11 @@ from fleetledger.coordinator.reports.model_waits import model_waits
 from fleetledger.coordinator.reports.needs import KnownFleet, needs
 from fleetledger.coordinator.reports.rollouts.lookup import unfinished
 from fleetledger.coordinator.reports.waits import Wait, buffer_wait, round_wait, stage_wait
+from fleetledger.coordinator.topics.lineages.entries import Lineage
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.rounds.state import Round
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.runtime.problems import DatedProblem
 from fleetledger.schemas.values import DeviceId
 
@@ -159,8 +161,7 @@ def _stage(
         return None
     stage = state.stages.by_number[number]
     lineage = state.lineages.current
-    method = None if lineage is None else lineage.method
-    able = [name for name in names if _is_waited_for(state, name, method)]
+    able = [name for name in names if _is_waited_for(state, name, lineage)]
     heard = set(state.contributions.given_in(number).devices)
     heard |= round_views.without_data(state, number).keys()
     current = round_views.open_round(ledger)
@@ -205,7 +206,7 @@ def _round(state: State, current: Round, now_ns: int) -> answers.RoundNow:
     )
 
 
-def _is_waited_for(state: State, name: DeviceId, method: str | None) -> bool:
+def _is_waited_for(state: State, name: DeviceId, lineage: Lineage | None) -> bool:
     """Return whether a device can answer a stage, as far as is known."""
     device, key = state.devices.admitted[name], state.keys.of(name)
     if key.text == "revoked" or device.silent or not device.led:
@@ -213,7 +214,10 @@ def _is_waited_for(state: State, name: DeviceId, method: str | None) -> bool:
     able = device.capabilities
     from fleetledger.methods.registry import can_learn  # noqa: PLC0415 - imports NumPy
 
-    return able is None or method is None or can_learn(able, method)
+    try:
+        return able is None or lineage is None or can_learn(able, lineage.method, lineage.requires)
+    except FleetledgerError:  # a method that is not installed here
+        return True
 
 
 def _of_stage(ledger: LedgerReader, clock: _Clock, *, in_round: bool) -> Wait:

@@ -25,6 +25,8 @@ from fleetledger.coordinator.topics.stages.views import reports_in, unseen_in
 from fleetledger.runtime.shown_commands import command_at, commands_at
 from fleetledger.runtime.times import clock_time
 from fleetledger.schemas.envelope import COORDINATOR, PROXY
+from fleetledger.schemas.requirements import Requirement, are_of, code_of
+from fleetledger.schemas.values import DeviceId
 
 _NUMBERS = re.compile(r"\d[\d.,:]*")
 ROOT_WARNING_NS = 14 * 86_400 * 10**9
@@ -60,6 +62,7 @@ def needs(known: KnownFleet) -> tuple[answers.Need, ...]:
         *absences(known.run, known.devices, known.stage, known.time_ns),
         *_of_models_on_devices(known),
         *_of_problems(known),
+        *_of_distributions(known),
         *_of_wire(known),
         *_of_programs(known),
         *_of_models_that_wait(known),
@@ -320,8 +323,11 @@ def _of_models_on_devices(known: KnownFleet) -> Iterator[answers.Need]:
 
 def _of_problems(known: KnownFleet) -> Iterator[answers.Need]:
     told: defaultdict[str, list[tuple[str, answers.Trouble]]] = defaultdict(list)
+    without = {name for need in _of_distributions(known) for name in need.devices}
     for item in known.devices:
         for trouble in item.problems if item.state != "revoked" else ():
+            if trouble.about == "distribution" and item.name in without:
+                continue  # it is said of all of them at once
             told[trouble.about].append((item.name, trouble))
     state = known.state.devices
     strangers = state.problems.keys() - state.admitted.keys() - state.retired.keys()
@@ -365,6 +371,40 @@ def _of_wire(known: KnownFleet) -> Iterator[answers.Need]:
             devices=tuple(names),
             command="fleetledger device list",
         )
+
+
+def _of_distributions(known: KnownFleet) -> Iterator[answers.Need]:
+    """Yield one for each distribution that devices lack, and one for each with other code there."""
+    lineage, admitted = known.state.lineages.current, known.state.devices.admitted
+    wanted = defaultdict[tuple[str, str], list[Requirement]](list)
+    for each in () if lineage is None else lineage.requires:
+        wanted[each.whose, each.feature].append(each)
+    for (whose, feature), items in wanted.items():
+        lack, other = list[str](), list[str]()
+        for device in known.devices:
+            able = admitted[DeviceId.known(device.name)].capabilities
+            if able is None or device.state == "revoked" or feature in able.features:
+                continue
+            code = code_of(items[0].distribution)
+            (other if any(one.startswith(code) for one in able.features) else lack).append(
+                device.name
+            )
+        for names, one_has, have in (
+            (lack, "lacks", "lack"),
+            (other, "has other code of", "have other code of"),
+        ):
+            if not names:
+                continue
+            one = len(names) == 1
+            yield answers.Need(
+                key=f"distribution:{feature}:{have}",
+                urgency="now",
+                sentence=f"{some(names)} {one_has if one else have} {whose}, which "
+                f"{are_of(items)}: nothing waits for {'it' if one else 'them'}.",
+                more=f"Install it there ({items[0].install}) and restart the agent.",
+                devices=tuple(names),
+                command="fleetledger device list",
+            )
 
 
 def _of_programs(known: KnownFleet) -> Iterator[answers.Need]:

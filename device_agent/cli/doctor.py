@@ -14,6 +14,7 @@ from pathlib import Path
 from shlex import quote
 from typing import ClassVar, Literal
 
+from fleetledger.device_agent.core.policy import RESTART
 from fleetledger.device_agent.errors import MissingError, SourceError
 from fleetledger.device_agent.home.health.machine import Machine
 from fleetledger.device_agent.home.home import SETTINGS_FILE, AgentHome
@@ -32,7 +33,8 @@ from fleetledger.device_agent.samples.sources.masks import load_mask_classes
 from fleetledger.device_agent.samples.sources.scenes import CLASSES, IMAGES, MASKS, named_files
 from fleetledger.device_agent.settings import DEFAULT_PROVIDERS
 from fleetledger.learning.errors import ArrayError
-from fleetledger.methods.registry import METHODS, descriptor
+from fleetledger.methods.registry import descriptor
+from fleetledger.methods.requirements import lacking, unable
 from fleetledger.runtime.command_report import Report
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.pip_command import pip_install
@@ -222,9 +224,12 @@ def _method(status: Status | None) -> Iterator[Finding]:
 
     Which method that is, the agent has heard; before, nothing is held against the device.
     """
-    if status is None or status.method not in METHODS:
+    if status is None or not status.method:
         text = "not known before the agent has heard its coordinator"
         yield Finding("method", "ok", f"{text}; `fleetledger agent run`, then ask again")
+        return
+    if lacks := unable(status.method, status.requires, RESTART):
+        yield Finding(f"method {status.method}", "missing", lacks, _installing(status))
         return
     features = frozenset(name for name in OPTIONAL_FEATURES if find_spec(name) is not None)
     for phase, needs in descriptor(status.method).needs.items():
@@ -235,6 +240,12 @@ def _method(status: Status | None) -> Iterator[Finding]:
             yield Finding(about, "missing", f"needs {', '.join(lacking)}", way_out)
         else:
             yield Finding(about, "ok", f"has {', '.join(sorted(needs))}")
+
+
+def _installing(status: Status) -> str:
+    """Return the commands that bring the distributions here that the fleet needs and are not."""
+    needed = (each.install for each in status.requires if lacking((each,), RESTART))
+    return "; ".join(dict.fromkeys(needed))
 
 
 def _feature_command(feature: str) -> str:

@@ -24,7 +24,7 @@ from fleetledger.device_agent.core.decision import (
 from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.log_words import Line, because, contribution_line, of_part
 from fleetledger.device_agent.core.notices import problem, recovered, report_problems
-from fleetledger.device_agent.core.policy import refusal
+from fleetledger.device_agent.core.policy import declines
 from fleetledger.device_agent.core.records import (
     CountedImage,
     CountingState,
@@ -66,7 +66,7 @@ def work_due(state: AgentState, now: float) -> AgentDecision:
     assignment = state.records.assignment
     if assignment is None:
         return NOTHING_TO_DO
-    refused = refusal(state.rules, assignment.method)
+    refused = declines(state.rules, assignment)
     if refused:
         return _refuse(state, assignment, refused) or change(replace(work, settled=True))
     if not _can_count(state, assignment):
@@ -80,7 +80,7 @@ def work_due(state: AgentState, now: float) -> AgentDecision:
 
 
 def _refuse(state: AgentState, assignment: Assignment, reason: str) -> AgentDecision:
-    """Say once for a stage that its method asks for what may not leave this device."""
+    """Say once for a stage why this device gives nothing: it may not, or cannot."""
     if assignment.frozen is None or assignment.stage in state.records.nothing:
         return NOTHING_TO_DO
     return change(nothing_written(assignment.stage, reason))
@@ -89,7 +89,7 @@ def _refuse(state: AgentState, assignment: Assignment, reason: str) -> AgentDeci
 def nothing_written(stage: int, reason: str = "") -> Durable:
     """Say that the device gives nothing for a stage.
 
-    `reason` is the policy's; empty where there is no data.
+    `reason` is why it may not or cannot; empty where there is no data.
     """
 
     def write(draft: Draft) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
-from fleetledger.device_agent.core.policy import images_asked
+from fleetledger.device_agent.core.policy import images_asked, unable_to
 from fleetledger.device_agent.core.records import OwnReports
 from fleetledger.device_agent.core.requests import Request, Say, Send
 from fleetledger.device_agent.core.state import AgentRules, AgentState
@@ -72,6 +72,16 @@ def images_due(state: AgentState, _now: float) -> AgentDecision:
         return NOTHING_TO_DO
     said = change(replace(state.told, images_asked=words))
     return said + ask(Say(words)) if words else said
+
+
+def requirements_due(state: AgentState, _now: float) -> AgentDecision:
+    """Say once to the coordinator what is to be installed here for what it asks."""
+    assignment = state.records.assignment
+    lacks = "" if assignment is None else unable_to(assignment)
+    if not lacks or lacks in state.told.problems:
+        return NOTHING_TO_DO
+    told = report_problems(state.told, [problem("distribution", lacks)], state.rules)
+    return change(told)
 
 
 def problems_due(state: AgentState, _now: float) -> AgentDecision:

@@ -9,7 +9,8 @@ images: it declines the phase that asks for them, and no other. What becomes of 
 in words with the first assignment, before anybody asks.
 
 In the same way a device declines what is of no use with the samples that lie on it: a method that
-gives pixels classes where there are no masks, and any other where there are scenes.
+gives pixels classes where there are no masks, and any other where there are scenes. So it does what
+it cannot: a method or a network of a distribution that is not installed here, or has other code.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from __future__ import annotations
 from fleetledger.device_agent.core.state import AgentRules
 from fleetledger.device_agent.kinds import KINDS, NOTHING
 from fleetledger.methods.descriptor import Descriptor
-from fleetledger.methods.errors import UnknownMethodError
 from fleetledger.methods.registry import descriptor
+from fleetledger.methods.requirements import unable
+from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import Contribution, PayloadKind
 from fleetledger.schemas.proxy import PrototypeGradients
@@ -27,10 +29,24 @@ _FEATURES: PayloadKind = "features"
 _IMAGES: PayloadKind = "images"
 
 
+RESTART = "restart the agent"
+"""What is to be done once a distribution is installed."""
+
+
+def declines(rules: AgentRules, assignment: Assignment, phase: str = "") -> str:
+    """Return why this device gives nothing for an assignment; empty where it may and can."""
+    return unable_to(assignment) or refusal(rules, assignment.method, phase)
+
+
+def unable_to(assignment: Assignment) -> str:
+    """Return what is to be installed here for an assignment; empty where everything is."""
+    return unable(assignment.method, assignment.requires, RESTART)
+
+
 def refusal(rules: AgentRules, method: str, phase: str = "") -> str:
     """Return why this device gives nothing for a method, or in a phase; empty where it may.
 
-    A method that is unknown here fails when it is worked for, by name.
+    Whether the method can be had here at all, `unable_to` says.
     """
     known = _descriptor(method)
     if known is None:
@@ -118,5 +134,5 @@ def may_send(rules: AgentRules, body: Contribution | PrototypeGradients) -> bool
 def _descriptor(method: str) -> Descriptor | None:
     try:
         return descriptor(method)
-    except UnknownMethodError:
+    except FleetledgerError:
         return None

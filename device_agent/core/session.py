@@ -34,7 +34,8 @@ The rules, in the order of their modules:
 - Every lineage (frozen model) is counted by itself. Parts of another one are left alone, and
   their messages wait in case it returns.
 - **Policy** (`policy`). What the owner does not let leave this device is neither computed nor
-  sent; the device says once per stage, or round, that it gives nothing, and why. Where orders may
+  sent; the device says once per stage, or round, that it gives nothing, and why; so it does where a
+  method or a network of somebody's own is not installed here. Where orders may
   ask for images themselves, it says with the first assignment what becomes of them.
 - **Training** (`training`). An order of a round that was not answered is carried out when its files
   are here and the folder was scanned for it; an order that is over is dropped, with its result.
@@ -197,6 +198,7 @@ _WHEN_DUE: tuple[Rule, ...] = (
     comparison.comparison_due,
     models.cleaning_due,
     notices.images_due,
+    notices.requirements_due,
     notices.reports_due,
     settling.settling_due,
     coordinator_presence.silence_due,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from fleetledger.device_agent.core import coordinator_presence
+from fleetledger.device_agent.core.policy import unable_to
 from fleetledger.device_agent.core.presence import wire_fault
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
 from fleetledger.runtime.problems import PATIENCE_SECONDS, OpenProblem
@@ -74,12 +75,14 @@ def left_out_text(path: object, reason: str) -> str:
 
 
 def _troubles(state: AgentState) -> Iterator[OpenProblem]:
-    """Yield what is tried again and again in vain."""
+    """Yield what is tried again and again in vain, or cannot be tried."""
+    assignment = state.records.assignment
     for about, text in (
         ("files", state.files.trouble),
         ("data", state.scanning.trouble),
         ("work", state.work.trouble),
         ("training", state.training.trouble),
+        ("distribution", unable_to(assignment) if assignment is not None else ""),
         ("coordinator", coordinator_presence.describe(state)),
         ("wire", wire_fault(state.identity.wire, state.presence.wire)),
     ):

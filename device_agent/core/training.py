@@ -28,7 +28,7 @@ from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.gradients import gradients_written
 from fleetledger.device_agent.core.log_words import Line, because, contribution_line
 from fleetledger.device_agent.core.notices import problem, report_happened, report_problems
-from fleetledger.device_agent.core.policy import publishes_gradients, refusal, withheld
+from fleetledger.device_agent.core.policy import declines, publishes_gradients, withheld
 from fleetledger.device_agent.core.records import (
     ImageToCount,
     NoveltyCheck,
@@ -61,7 +61,7 @@ def training_due(state: AgentState, now: float) -> AgentDecision:
     order = assignment.round
     if order is None or order.number in state.records.answered:
         return NOTHING_TO_DO
-    refused = refusal(state.rules, assignment.method, order.phase)
+    refused = declines(state.rules, assignment, order.phase)
     if refused:
         return change(round_declined(assignment.stage, order.number, refused))
     if not _is_ready(state, assignment):

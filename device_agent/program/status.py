@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 
 from fleetledger.device_agent.core import coordinator_presence
 from fleetledger.device_agent.core.models import open_action, waits_for_hours
-from fleetledger.device_agent.core.policy import images_asked, refusal, withheld
+from fleetledger.device_agent.core.policy import declines, images_asked, unable_to, withheld
 from fleetledger.device_agent.core.presence import wire_fault
 from fleetledger.device_agent.core.releases import root_of
 from fleetledger.device_agent.core.standing_problems import left_out
@@ -26,6 +26,7 @@ from fleetledger.runtime.pip_command import pip_install
 from fleetledger.runtime.problems import DatedProblem, ProblemBook
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.requirements import Requirement
 from fleetledger.schemas.values import ClassName, DeviceId, Digest, FleetId
 from fleetledger.schemas.variants import VariantName
 from fleetledger.transport.meter import Counts
@@ -59,6 +60,9 @@ class Status(Strict):
     stage: int | None
     method: str = ""
     """What the fleet learns with; empty before the coordinator was heard."""
+    requires: tuple[Requirement, ...] = ()
+    """What of it is not fleetledger's own: method and network, and the distributions that have
+    them."""
     provider: str | None
     left_providers: tuple[str, ...] = ()
     """Execution providers that were left for the next one, each with the reason."""
@@ -149,6 +153,7 @@ def status_of(
         coordinator=state.presence.welcomed,
         stage=records.assignment.stage if records.assignment else None,
         method=records.assignment.method if records.assignment else "",
+        requires=records.assignment.requires if records.assignment else (),
         provider=parts.jobs.provider,
         left_providers=parts.jobs.left,
         building=parts.jobs.building,
@@ -278,6 +283,8 @@ def describe_training(state: AgentState) -> str:
     assignment, training, records = state.records.assignment, state.training, state.records
     if assignment is None or assignment.frozen is not None:
         return ""
+    if lacks := unable_to(assignment):
+        return f"never asked: {lacks}"
     if not can_learn(state.identity.capabilities, assignment.method):
         return f"never asked: torch is not installed; {pip_install('train')}"
     last = max(records.answered, default=None)
@@ -333,7 +340,7 @@ def describe_policy(state: AgentState) -> str:
     assignment, rules = state.records.assignment, state.rules
     if assignment is None:
         return ""
-    refused = refusal(rules, assignment.method) or withheld(rules, assignment.method)
+    refused = declines(rules, assignment) or withheld(rules, assignment.method)
     return refused or images_asked(rules, assignment)
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from fleetledger.runtime import registry as registry_module
-from fleetledger.runtime.registry import MODULES_VARIABLE, Registry, RegistryError
+from fleetledger.runtime.registry import MODULES_VARIABLE, Registry, RegistryError, origins
 
 GROUP = "fleetledger.tests_of_the_registry"
+CACHES = (registry_module._points, registry_module._origin, registry_module._installed)
 LAB = """
 import fleetledger as fl
 
@@ -46,7 +47,7 @@ def installed(folder: Path, name: str, point: str, code: str) -> None:
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(tmp_path)
-    for found in (registry_module._points, registry_module._origin):
+    for found in CACHES:
         found.cache_clear()
     return tmp_path
 
@@ -97,6 +98,18 @@ def test_a_distribution_registers_by_its_entry_points(site: Path, table: Registr
     assert len(origin.digest) == 64
 
 
+def test_where_a_value_comes_from_is_known_before_it_is_imported(
+    site: Path, table: Registry[object]
+) -> None:
+    installed(site, "late-lab", "blue = late_lab:BLUE", "BLUE = 5\n")
+    origin = table.origin("blue")
+    assert str(origin) == "late-lab 1.2"
+    assert origin in origins(GROUP, "fleetledger.tests_of_nothing")
+    assert "late_lab" not in sys.modules
+    assert table["blue"] == 5
+    assert table.origin("blue") == origin
+
+
 def test_an_entry_point_that_cannot_be_imported_says_whose_it_is(
     site: Path, table: Registry[object]
 ) -> None:
@@ -113,10 +126,10 @@ def test_an_entry_point_does_not_take_one_of_our_names(site: Path, table: Regist
 def test_the_digest_moves_with_the_code_alone(site: Path, table: Registry[object]) -> None:
     installed(site, "our-lab", "blue = our_lab:BLUE", "BLUE = 5\n")
     before = table.origin("blue")
-    registry_module._origin.cache_clear()
+    registry_module._installed.cache_clear()
     assert table.origin("blue") == before
     (site / "our_lab.py").write_text("BLUE = 6\n")
-    registry_module._origin.cache_clear()
+    registry_module._installed.cache_clear()
     after = table.origin("blue")
     assert before is not None
     assert after is not None

@@ -13,6 +13,7 @@ from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.requirements import MAX_REQUIREMENTS, Requirement
 from fleetledger.schemas.rollouts import Share
 from fleetledger.schemas.rounds import TRAIN, ExtraName, PhaseName
 from fleetledger.schemas.values import ClassName, Digest
@@ -39,6 +40,10 @@ class BackboneImported(EntryBody):
     """Fewest images of a class that a part may have."""
     remarks: tuple[str, ...] = Field(default=(), max_length=16, exclude_if=is_absent)
     """What the operator should know of the file, a sentence each."""
+    requires: tuple[Requirement, ...] = Field(
+        default=(), max_length=MAX_REQUIREMENTS, exclude_if=is_absent
+    )
+    """The method, where it is not fleetledger's own, and the distribution that has it."""
     class_names: ClassVar[tuple[ClassName, ...]] = ()
     """Its head begins without rows."""
     in_rounds: ClassVar[bool] = False
@@ -77,6 +82,7 @@ class BackboneImported(EntryBody):
         return (
             f"Frozen model {self.frozen.digest.short} ({self.name}) leads: {self.backbone_width} "
             f"backbone features become {self.feature_width}, learned with {self.method}."
+            + _requires(self.requires)
             + "".join(f" Note: {remark}." for remark in self.remarks)
         )
 
@@ -87,6 +93,10 @@ class Successor(Strict):
     method: str
     settings: dict[str, Any]
     """The operator's settings of that method."""
+    requires: tuple[Requirement, ...] = Field(
+        default=(), max_length=MAX_REQUIREMENTS, exclude_if=is_absent
+    )
+    """The method, where it is not fleetledger's own; nobody needs it before the network freezes."""
 
 
 class FrozenBackbone(Strict):
@@ -152,6 +162,11 @@ class NetworkImported(EntryBody):
     """Where it is an adapter on top of a model that was solved."""
     remarks: tuple[str, ...] = Field(default=(), max_length=16, exclude_if=is_absent)
     """What the operator should know of the file, a sentence each."""
+    requires: tuple[Requirement, ...] = Field(
+        default=(), max_length=MAX_REQUIREMENTS, exclude_if=is_absent
+    )
+    """Method and network, where they are not fleetledger's own, and the distributions that have
+    them."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
@@ -210,6 +225,7 @@ class NetworkImported(EntryBody):
         return (
             f"Network {self.digest.short} ({self.name}) leads: devices train {what}, in "
             f"rounds, with {self.method}.{pixels}{_phases(self)}{_begins(self)}{after}{proxy}"
+            + _requires(self.requires)
             + "".join(f" Note: {remark}." for remark in self.remarks)
         )
 
@@ -266,6 +282,11 @@ class VariantsMade(VariantSet, EntryBody):
 
 Lineage = BackboneImported | NetworkImported
 LINEAGE_KINDS: tuple[type[Lineage], ...] = (BackboneImported, NetworkImported)
+
+
+def _requires(requires: tuple[Requirement, ...]) -> str:
+    """Say whose the method and the network are, where they are not fleetledger's own."""
+    return "".join(f" {str(each)[:1].upper()}{str(each)[1:]}." for each in requires)
 
 
 def _phases(body: NetworkImported) -> str:

@@ -9,12 +9,16 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.topics.lineages import commands
 from fleetledger.coordinator.topics.lineages.background import check_network
 from fleetledger.coordinator.topics.lineages.capacity import check_lineage
-from fleetledger.coordinator.topics.lineages.entries import VariantSet, VariantsMade
+from fleetledger.coordinator.topics.lineages.entries import Lineage, VariantSet, VariantsMade
+from fleetledger.methods.requirements import unable
+
+_RESTART = "start the coordinator again"
 
 
 def carry_out(state: State, command: commands.LineageCommand) -> tuple[Decision, str]:
     """Return what a command decides and a sentence for the operator."""
     if isinstance(command, commands.ImportBackbone):
+        expect_here(command.backbone)
         backbone = command.backbone
         check_lineage(state, backbone)
         text = f"frozen model {backbone.frozen.digest.short} leads; heads begin anew"
@@ -22,6 +26,7 @@ def carry_out(state: State, command: commands.LineageCommand) -> tuple[Decision,
     if isinstance(command, commands.MakeVariants):
         return _make_variants(state, command.made)
     network = command.network
+    expect_here(network)
     check_lineage(state, network)
     check_network(state, network)
     text = f"network {network.digest.short} leads; it begins with its first weights"
@@ -45,6 +50,20 @@ def _make_variants(state: State, made: VariantSet) -> tuple[Decision, str]:
         "on, where it does not lose too much; devices take one by [model] variant in agent.toml"
     )
     return entry, text
+
+
+def expect_here(lineage: Lineage) -> None:
+    """Raise `CommandError` where the coordinator cannot lead a lineage."""
+    if lacked := lacks(lineage):
+        raise CommandError(lacked)
+
+
+def lacks(lineage: Lineage) -> str:
+    """Return what is to be installed at the coordinator for a lineage; empty where all is."""
+    then = lineage.successor
+    return unable(lineage.method, lineage.requires, _RESTART) or (
+        "" if then is None else unable(then.method, then.requires, _RESTART)
+    )
 
 
 def end_adapting(state: State) -> Decision:

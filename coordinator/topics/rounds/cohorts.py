@@ -72,7 +72,7 @@ class Cohorts:
             # Devices of a kind share one object, and a method is asked once for each kind.
             kind = id(capabilities)
             if kind not in answers:
-                answers[kind] = self._can_learn(capabilities, network.method)
+                answers[kind] = self._can_learn(capabilities, network.method, network.requires)
             if answers[kind]:
                 able.append(device)
         return able
@@ -109,8 +109,10 @@ class Cohorts:
 
     def _can_train(self, device: DeviceId) -> bool:
         capabilities = self._state.devices.admitted[device].capabilities
-        method = self._state.lineages.trained.method
-        return capabilities is not None and self._can_learn(capabilities, method)
+        network = self._state.lineages.trained
+        return capabilities is not None and self._can_learn(
+            capabilities, network.method, network.requires
+        )
 
 
 def _draw(seed: int, number: int, device: DeviceId) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from fleetledger.coordinator.core.decision import Decision, record, together
 from fleetledger.coordinator.core.entry import COORDINATOR, OPERATOR
@@ -24,10 +24,12 @@ from fleetledger.coordinator.topics.stages.name_checks import doubts_about
 from fleetledger.coordinator.topics.stages.state import Stage
 from fleetledger.runtime.count_words import agree, count_of
 from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.requirements import Requirement
 from fleetledger.schemas.values import ClassName, DeviceId
 
-CanLearn = Callable[[Capabilities, str], bool]
-"""Whether a device with these capabilities can run the learning phase of the named method."""
+CanLearn = Callable[[Capabilities, str, Iterable[Requirement]], bool]
+"""Whether a device with these capabilities can run the learning phase of the named method, which
+requires what is not fleetledger's own."""
 
 
 _LOOK_NS = 5 * NANOSECONDS
@@ -212,7 +214,7 @@ class Stages:
             return False
         if capabilities is None or lineage is None:
             return True
-        return self._can_learn(capabilities, lineage.method)
+        return self._can_learn(capabilities, lineage.method, lineage.requires)
 
     def _reason_to_close(self, number: int, stage: Stage, now_ns: int) -> str:
         age = (now_ns - stage.opened_ns) / NANOSECONDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fleetledger.coordinator.core import inputs
@@ -27,6 +28,7 @@ from fleetledger.schemas.models import Parity, Preprocessing
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.presence import Birth, Capabilities
 from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.requirements import Requirement
 from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 from fleetledger.schemas.wire import WireRange
 
@@ -42,9 +44,10 @@ CAPABLE = Capabilities(
 )
 
 
-def can_learn(able: Capabilities, method: str) -> bool:
+def can_learn(able: Capabilities, method: str, requires: Iterable[Requirement] = ()) -> bool:
     """Whether a device has what a method needs; networks need torch."""
-    return ("torch" if method == "rounds" else "onnxruntime") in able.features
+    has = all(each.feature in able.features for each in requires)
+    return has and ("torch" if method == "rounds" else "onnxruntime") in able.features
 
 
 def offer(text: str) -> Offer:
