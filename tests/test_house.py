@@ -38,13 +38,13 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(49800, 9.1, 11.8, 51, 796),
-    "device_agent": Room(22500, 10.9, 13.3, 26, 313),
+    "coordinator": Room(49900, 9.1, 11.8, 51, 796),
+    "device_agent": Room(22550, 10.9, 13.3, 26, 314),
     "export": Room(7350, 10.3, 12.9, 6, 105),
     "learning": Room(17750, 8.0, 9.5, 26, 209),
-    "methods": Room(16500, 11.9, 15.1, 36, 133),
-    "runtime": Room(3400, 8.0, 9.7, 14, 43),
-    "schemas": Room(5900, 8.2, 11.4, 4, 61),
+    "methods": Room(16600, 11.9, 15.2, 36, 135),
+    "runtime": Room(3400, 7.9, 9.6, 14, 42),
+    "schemas": Room(5950, 8.3, 11.5, 4, 61),
     "simulator": Room(32150, 11.6, 14.0, 48, 490),
     "transport": Room(6900, 8.6, 10.1, 7, 89),
 }
