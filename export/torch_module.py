@@ -11,6 +11,7 @@ import io
 import math
 import warnings
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.torch_layers import Mode, forward
 from fleetledger.learning.networks.torch_modules import module_with
 from fleetledger.learning.onnx_files.file_rules import MAX_MODEL_BYTES
+from fleetledger.runtime.errors import cut
 from fleetledger.schemas.models import FEATURES, AnyPreprocessing
 
 OPSET = 17
@@ -62,8 +64,8 @@ def exported(
     try:
         # With gradients enabled, because without them torch takes a kernel for attention that it
         # cannot write. The warnings are about this exporter's age and about sizes taken as fixed,
-        # as they are meant to be.
-        with torch.enable_grad(), warnings.catch_warnings():
+        # as they are meant to be. Of a layer that it cannot write it prints the whole graph.
+        with torch.enable_grad(), warnings.catch_warnings(), redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             torch.onnx.export(
                 module,
@@ -78,8 +80,8 @@ def exported(
     except RuntimeError as error:
         raise ModelFileError(
             f"model: torch {torch.__version__} cannot write {name} as ONNX "
-            f"({str(error).partition(chr(10))[0]}); put another layer there, or export it yourself "
-            "and use import-backbone"
+            f"({cut(str(error).partition(chr(10))[0], 200)}); put another layer there, or export "
+            "it yourself and use import-backbone"
         ) from error
     return clean(read_model(buffer.getvalue()))
 
