@@ -1,6 +1,6 @@
 """Classify frames while the model is switched, by two doors, and compare the calls that switch.
 
-    call     `with fleetledger.active_model() as model: model.predict(frame)`
+    call     `with fleetledger.active_model() as model: model.classify(frame)`
     socket   `POST /v1/predict` to `fleetledger agent serve`, over one connection
     bare     ONNX Runtime alone, on a frame that is preprocessed already: what the others add to
 
@@ -102,7 +102,7 @@ def frame() -> bytes:
 def by_call(home: Path) -> Iterator[Ask]:
     """Ask in this process."""
     with fleetledger.active_model(home) as model:
-        yield lambda shown: model.predict(shown).version
+        yield lambda shown: model.classify(shown).version
 
 
 class _UnixConnection(http.client.HTTPConnection):
