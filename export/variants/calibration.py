@@ -7,7 +7,7 @@ measure what is lost. A folder may hold folders named after classes, as devices 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,10 @@ import numpy.typing as npt
 from fleetledger.export.errors import CalibrationError
 from fleetledger.export.variants.gate import LEAST_SAMPLES
 from fleetledger.learning.errors import SampleError
+from fleetledger.learning.numerics.arrays import ENDINGS, array_content, read_array, samples_in
 from fleetledger.learning.numerics.preprocessing import preprocess
 from fleetledger.runtime.count_words import count_of
+from fleetledger.schemas.arrays import ArrayPreprocessing
 from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.values import Digest
 
@@ -38,15 +40,14 @@ class CalibrationImages:
 
 
 def read_images(folder: Path, preprocessing: AnyPreprocessing) -> CalibrationImages:
-    """Read the images in a folder and its folders; raise `CalibrationError`.
+    """Read the samples in a folder and its folders; raise `CalibrationError`.
 
-    What cannot be read as an image is left out.
+    What cannot be read as a sample is left out. A file of arrays may hold many.
     """
-    found: dict[Digest, Path] = {}
+    found: dict[Digest, _Sample] = {}
     for path in _files(folder):
-        data = _bytes_of(path)
-        if data is not None:
-            found.setdefault(Digest.of(data), path)
+        for sample in _samples_in(path, preprocessing):
+            found.setdefault(Digest.of(sample.data or b""), replace(sample, data=sample.kept))
     paths = [found[digest] for digest in sorted(found)]
     calibration, _ = _prepared(paths[::2][:MOST_CALIBRATED], preprocessing)
     held_out, kept = _prepared(paths[1::2][:MOST_MEASURED], preprocessing)
@@ -58,6 +59,34 @@ def read_images(folder: Path, preprocessing: AnyPreprocessing) -> CalibrationIma
         )
     names = tuple("" if path.parent == folder else path.parent.name for path in kept)
     return CalibrationImages(np.stack(calibration), np.stack(held_out), names)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """A sample in a file; the content of a row of many stays in memory."""
+
+    path: Path
+    data: bytes | None
+    is_row: bool = False
+
+    @property
+    def kept(self) -> bytes | None:
+        return self.data if self.is_row else None
+
+
+def _samples_in(path: Path, preprocessing: AnyPreprocessing) -> list[_Sample]:
+    data = _bytes_of(path)
+    if data is None:
+        return []
+    if not isinstance(preprocessing, ArrayPreprocessing) or path.suffix.lower() not in ENDINGS:
+        return [_Sample(path, data)]
+    try:
+        values = read_array(data, path.suffix.lower())
+        rows = samples_in(values.shape, preprocessing.shape) is not None
+        contents = map(array_content, values if rows else [values])
+        return [_Sample(path, content, is_row=True) for content in contents]
+    except SampleError:
+        return []
 
 
 def _files(folder: Path) -> list[Path]:
@@ -82,14 +111,14 @@ def _bytes_of(path: Path) -> bytes | None:
 
 
 def _prepared(
-    paths: list[Path], preprocessing: AnyPreprocessing
+    paths: list[_Sample], preprocessing: AnyPreprocessing
 ) -> tuple[list[npt.NDArray[Any]], list[Path]]:
     samples, kept = [], []
-    for path in paths:
-        data = _bytes_of(path)
+    for sample in paths:
+        data = sample.data or _bytes_of(sample.path)
         try:
             samples.append(preprocess(data or b"", preprocessing))
         except SampleError:
             continue
-        kept.append(path)
+        kept.append(sample.path)
     return samples, kept

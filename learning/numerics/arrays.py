@@ -21,6 +21,8 @@ from fleetledger.learning.errors import ArrayError
 from fleetledger.runtime.pip_command import pip_install
 
 NPY, NPZ, PARQUET = ".npy", ".npz", ".parquet"
+ENDINGS = frozenset({NPY, NPZ, PARQUET})
+"""Of files that `read_array` reads, in small letters."""
 MAX_UNPACKED = 256 << 20
 """Bytes of a file's array in memory."""
 _MOST_OF_A_HEADER = 1 << 16
