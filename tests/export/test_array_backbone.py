@@ -19,6 +19,7 @@ from fleetledger.export.errors import ModelFileError
 from fleetledger.export.frozen import build_frozen
 from fleetledger.export.golden import build_golden, read_golden
 from fleetledger.export.layers import FeatureChoice, backbone_with_features
+from fleetledger.export.model_file import read_model_file
 from fleetledger.export.noise import noise_inputs
 from fleetledger.export.package import Lineage, SolvedHead, export_model
 from fleetledger.export.preprocessing_file import load_preprocessing, preprocessing_toml
@@ -200,3 +201,25 @@ def test_its_description_is_a_file_beside_the_network(tmp_path: Path) -> None:
     path = tmp_path / "sensor.toml"
     path.write_text(preprocessing_toml(WINDOW))
     assert load_preprocessing(path) == WINDOW
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_a_one_dimensional_network_of_torch_comes_in_as_its_exporters_write_it(
+    tmp_path: Path, dynamo: bool
+) -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    network = torch.nn.Sequential(
+        *(torch.nn.Conv1d(CHANNELS, 16, 3, padding=1), torch.nn.BatchNorm1d(16), torch.nn.ReLU()),
+        *(torch.nn.Conv1d(16, 24, 3, stride=2), torch.nn.GroupNorm(4, 24), torch.nn.SiLU()),
+        *(torch.nn.AdaptiveAvgPool1d(1), torch.nn.Flatten()),
+    ).eval()
+    path, one = tmp_path / "sensor.onnx", torch.zeros(1, CHANNELS, TIME)
+    torch.onnx.export(network, (one,), path, input_names=["window"], dynamo=dynamo)
+    backbone = import_backbone(read_model_file(path), WINDOW)
+    assert backbone.feature_width == 24
+    inputs = noise_inputs(WINDOW, 5)
+    found = next(iter(LoadedModel(backbone.model).run({"window": inputs}).values()))
+    expected = network(torch.from_numpy(inputs)).detach().numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
