@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from fleetledger.methods.rounds.settings import RoundsSettings
 from fleetledger.methods.training.steps import TrainingSteps
 
@@ -19,9 +17,5 @@ class Rounds(TrainingSteps):
 
     class Settings(RoundsSettings):
         """What an operator may set; a subclass may add fields."""
-
-    inner: ClassVar[tuple[str, ...]] = ()
-    """Layers of the network whose outputs `step.inner[name]` are in `loss`, submodules by their
-    dotted names; of a model before, those of `step.teacher(name).inner`."""
 
     settings: RoundsSettings

@@ -41,6 +41,10 @@ class TrainingSteps(Steps):
     """Whether `loss` takes tensors with an axis of agents before those that it says, and returns a
     value for each: simulated devices are then trained together."""
 
+    inner: ClassVar[tuple[str, ...]] = ()
+    """Layers of the network whose outputs `step.inner[name]` are in `loss`, submodules by their
+    dotted names; of a model before, those of `step.teacher(name).inner`."""
+
     def loss(self, step: Step) -> Tensor:
         """Return the loss () of a batch of n samples; the settings' loss unless it is changed.
 
