@@ -32,7 +32,7 @@ class OwnSplit(Split[SampleSet]):
         test_share: float = 0.2,
         seed: int = 0,
         kind: Literal["pictures", "array", "text"] | None = None,
-    ) -> Split[SampleSet]:
+    ) -> OwnSplit:
         """Return a data set of samples `x` with classes `y`, or of `train` and `test`.
 
         `x` is an array (N, ...) of NumPy or torch, a list of texts or of Pillow's pictures, a
@@ -46,7 +46,8 @@ class OwnSplit(Split[SampleSet]):
         """
         given = GivenSamples(owners, domains, class_names, kind)
         whole = None if x is None else (x if y is None else (x, y))
-        return split_of_given(given, whole, (train, test), (test_share, seed))
+        made = split_of_given(given, whole, (train, test), (test_share, seed))
+        return OwnSplit(made.train, made.test)
 
     @staticmethod
     def folder(
@@ -55,7 +56,7 @@ class OwnSplit(Split[SampleSet]):
         test_share: float = 0.2,
         seed: int = 0,
         shape: Sequence[int] | None = None,
-    ) -> Split[SampleSet]:
+    ) -> OwnSplit:
         """Return a data set of files in folders named after their classes.
 
         The files are pictures, `.txt`, or `.npy`, `.npz` and `.parquet`, of which one may hold many
@@ -64,4 +65,5 @@ class OwnSplit(Split[SampleSet]):
         file has texts with columns `text` and `label`. Raises `DatasetError`.
         """
         wanted = None if shape is None else tuple(shape)
-        return load_folder(Path(path).expanduser(), test_share, seed, wanted)
+        made = load_folder(Path(path).expanduser(), test_share, seed, wanted)
+        return OwnSplit(made.train, made.test)

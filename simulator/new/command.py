@@ -14,6 +14,8 @@ class KindArgument(str, Enum):
 
     method = "method"
     network = "network"
+    dataset = "dataset"
+    app = "app"
 
 
 def new(

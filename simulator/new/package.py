@@ -21,13 +21,16 @@ from fleetledger.learning.networks.registry import NETWORKS
 from fleetledger.methods.registry import METHODS
 from fleetledger.runtime.errors import shorten
 from fleetledger.runtime.registry import Registry
+from fleetledger.simulator.datasets.loading import DATA_SETS
 from fleetledger.simulator.errors import NewPackageError
 
-Kind = Literal["method", "network"]
+Kind = Literal["method", "network", "dataset", "app"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 TABLES: Mapping[Kind, Registry[Any]] = {
     "method": METHODS,
     "network": NETWORKS,
+    "dataset": DATA_SETS,
+    "app": DATA_SETS,  # what its camera sees can be simulated
 }
 TEMPLATES = Path(__file__).parent / "templates"
 SUFFIX = ".in"

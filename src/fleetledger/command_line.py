@@ -78,7 +78,7 @@ VERBS = {
     ),
     "new": Verb(
         "fleetledger.simulator.new.command:new",
-        "Write a package of your own, a method or a network, that runs at once.",
+        "Write a package of your own, method, network, data set or application, that runs at once.",
     ),
     "demo": Verb(
         "fleetledger.simulator.cli:demo",

@@ -74,6 +74,16 @@ def test_a_method_and_a_network_of_ones_own(
     assert "| run | average incremental accuracy |" in capsys.readouterr().out
 
 
+@pytest.mark.torch
+def test_sensor_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, Any] = {}
+    run_notebook("sensor_windows.ipynb", tmp_path, monkeypatch, names)
+    assert names["run"].accuracy.mean > 0.4
+    assert "'frozen.onnx'" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.skipif(find_mosquitto() is None, reason="needs mosquitto on the PATH")

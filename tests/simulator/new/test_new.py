@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +14,8 @@ from typer.testing import CliRunner
 from fleetledger import command_line
 from fleetledger.simulator.errors import NewPackageError
 from fleetledger.simulator.new.package import KINDS, Kind, PackageName, write_package
+from fleetledger.transport.brokers import find_mosquitto
+from tests.docs.test_notebooks import APPLICATION, run_notebook
 from tests.rooms import ROOT
 
 RULES = "E,F,I,B,UP,D,ANN,SIM,RET,PTH,PT"
@@ -29,7 +32,10 @@ disallow_subclassing_any = false
 follow_imports = skip
 """
 """Without torch, which has types and takes a minute to read."""
-WITH_TORCH = [pytest.param(kind, marks=pytest.mark.torch) for kind in KINDS]
+WITH_TORCH = [pytest.param(kind, marks=pytest.mark.torch) for kind in ("method", "network")] + [
+    "dataset",
+    "app",
+]
 
 
 def written(folder: Path, kind: Kind) -> Path:
@@ -115,6 +121,8 @@ def test_its_readme_shows_the_commands_that_the_command_tells(
         ("method", "numpy", "a module 'numpy' can be imported here already"),
         ("method", "stsa", "'stsa' is a method that is there already; .* my-stsa"),
         ("network", "mlp", "'mlp' is a network that is there already"),
+        ("dataset", "digits", "'digits' is a data set that is there already"),
+        ("app", "patterns", "'patterns' is a data set that is there already"),
     ],
 )
 def test_a_name_that_cannot_be_is_refused(kind: Kind, name: str, said: str) -> None:
@@ -132,3 +140,30 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NewPackageError, match=r"out: .* cannot be written: Not a directory"):
         write_package(PackageName("method", "my-method"), tmp_path / "file" / "package")
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.skipif(find_mosquitto() is None, reason="needs mosquitto on the PATH")
+def test_an_application_learns_in_a_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both of its programs run in the fleet that the notebook sets up."""
+    package, fleet = written(tmp_path, "app"), tmp_path / "fleet"
+    fleet.mkdir()
+    names: dict[str, Any] = {}
+    begun = []
+    try:
+        run_notebook(APPLICATION, fleet, monkeypatch, names, until="fl.Agent(")
+        call = "import my_app, sys; getattr(my_app, sys.argv.pop(1))()"
+        words = (sys.executable, "-c", call)
+        told = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (package, ROOT / "src")))}
+        for more in (("on_device", "camera-1", "1"), ("lead", "coordinator-home")):
+            begun.append(subprocess.Popen([*words, *more], env=told, stdout=subprocess.PIPE))
+        device, leader = (each.communicate(timeout=300)[0].decode() for each in begun)
+    finally:
+        for each in (*begun, *names.get("programs", ())):
+            each.kill()
+            each.wait()
+    assert leader == "model 1 knows bar, cross, frame, square\n"
+    first, second = device.splitlines()
+    assert first == "120 new pictures"
+    assert int(second.partition("%")[0]) > 60
