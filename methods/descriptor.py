@@ -42,6 +42,8 @@ class Descriptor:
 
     of_pictures: bool = False
     """Whether its networks are trained on pictures alone, and on nothing else."""
+    disjoint: bool = False
+    """Whether it learns a class in one stage, so that none may return in a later one."""
 
     def freezes_for(self, other: Descriptor) -> bool:
         """Whether a network that it trains can be the backbone of the other's features."""

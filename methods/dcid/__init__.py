@@ -14,4 +14,5 @@ DESCRIPTOR = Descriptor(
     kinds_of_phases={"share": "images", "train": "logits"},
     trains=True,
     of_pictures=True,
+    disjoint=True,
 )

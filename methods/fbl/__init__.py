@@ -15,4 +15,5 @@ DESCRIPTOR = Descriptor(
     of_pictures=True,
     observes=True,
     segments=True,
+    disjoint=True,
 )

@@ -32,6 +32,7 @@ from fleetledger.learning.numerics.exemplars import exemplar_count, nearest_to_m
 from fleetledger.methods.fedhaf.memory import Exemplars, Memory
 from fleetledger.methods.fedhaf.settings import FedHafSettings
 from fleetledger.methods.training.exchange import FitInstruction, LocalData
+from fleetledger.methods.training.met_samples import met_after, new_rows
 from fleetledger.schemas.values import ClassName, Digest
 
 if TYPE_CHECKING:  # which classes are remembered is decided without torch
@@ -59,27 +60,41 @@ def remembered(
 ) -> tuple[Memory, Memory]:
     """Return the memory as the samples of now leave it: exemplars in use, and all of them.
 
-    Those in use are of classes of earlier stages. Each kind has at most `exemplar_cap`.
+    Those in use are of classes of earlier stages, and of such that return in the order's. Each kind
+    has at most `exemplar_cap`.
     """
     choose = _Choosing(settings, data)
-    known = memory.renamed(instruction.round.aliases).classes
+    memory = memory.renamed(instruction.round.aliases)
+    known, rows = memory.classes, new_rows(instruction, data, memory.met)
     new = set(instruction.stage_class_names)
     older = {
         name: choose.older(name, known.get(name))
         for name in instruction.round.class_names
         if name not in new
     }
-    newer = {name: choose.newer(name, known.get(name)) for name in instruction.stage_class_names}
+    here = {name: [row for row in rows if data.class_names[row] == name] for name in new}
+    newer, stage = dict[ClassName, Exemplars](), instruction.stage
+    for name in instruction.stage_class_names:
+        exemplars = known.get(name)
+        if exemplars is not None:
+            of = memory.met.stages([name] * len(exemplars), exemplars.digests)
+            before = exemplars.chosen(row for row, met in enumerate(of) if 0 < met < stage)
+            if len(before):
+                older[name] = choose.older(name, before)
+        newer[name] = choose.newer(name, exemplars, here[name], older.get(name))
     in_use = within_cap(older, settings.exemplar_cap)
     candidates = within_cap(newer, settings.exemplar_cap)
-    return Memory(instruction.stage, in_use), Memory(instruction.stage, {**in_use, **candidates})
+    met = met_after(instruction, data, memory.met, rows)
+    return (
+        Memory(stage, in_use, memory.met),
+        Memory(stage, {**in_use, **candidates}, met),
+    )
 
 
 def samples_of(instruction: FitInstruction, data: LocalData, in_use: Memory) -> Samples:
     """Return the new samples, and the exemplars."""
     rows = {digest: row for row, digest in enumerate(data.digests)}
-    new = set(instruction.stage_class_names)
-    taken = [row for row, name in enumerate(data.class_names) if name in new]
+    taken = new_rows(instruction, data, in_use.met)
     names = [data.class_names[row] for row in taken]
     for name, exemplars in sorted(in_use.classes.items()):
         names += [name] * len(exemplars)
@@ -132,19 +147,31 @@ class _Choosing:
             self._rows[name].append(row)
         self._row_of = {digest: row for row, digest in enumerate(data.digests)}
 
-    def newer(self, name: ClassName, known: Exemplars | None) -> Exemplars:
-        """Return those of a class of the stage: chosen anew where the class has samples."""
-        if self._rows[name]:
-            return self._chosen(name)
-        return self._left(name, known)
+    def newer(
+        self,
+        name: ClassName,
+        known: Exemplars | None,
+        rows: list[int],
+        before: Exemplars | None,
+    ) -> Exemplars:
+        """Return those of a class of the stage: chosen anew where the class has new samples.
+
+        `rows` are these; those of `before` may be chosen, too.
+        """
+        if not rows:
+            return self._left(name, known)
+        again = () if before is None else before.digests
+        there = [self._row_of[digest] for digest in again if digest in self._row_of]
+        return self._chosen(sorted({*rows, *there}))
 
     def older(self, name: ClassName, known: Exemplars | None) -> Exemplars:
         """Return those of a class of an earlier stage: what is left, or else chosen."""
         left = self._left(name, known)
-        return left if len(left) or not self._rows[name] else self._chosen(name)
+        rows = self._rows[name]
+        return left if len(left) or not rows else self._chosen(rows)
 
-    def _chosen(self, name: ClassName) -> Exemplars:
-        rows, ratio = self._rows[name], self._settings.exemplar_ratio
+    def _chosen(self, rows: list[int]) -> Exemplars:
+        ratio = self._settings.exemplar_ratio
         wanted = exemplar_count(len(rows), ratio) if ratio else 0
         if self._settings.exemplar_choice == "random":
             digests = self._data.digests

@@ -1,9 +1,9 @@
 """What a device remembers between rounds: exemplars, as digests of images or with features too.
 
-A file of at most two tensors, `digests` (n, 32) and, where the device keeps features, `features`
-(n, d); its metadata say which rows are of which class. The features stay float32: training on a
-remembered feature is then, to the last bit, training on the image that it came from, and a fifth of
-a device's samples at 2,048 numbers is small beside the images themselves.
+A file of tensors: `digests` (n, 32), `met`, the samples that were trained, and, where the device
+keeps features, `features` (n, d); its metadata say which rows are of which class. The features stay
+float32: training on a remembered feature is then, to the last bit, training on the image that it
+came from, and a fifth of a device's samples at 2,048 numbers is small beside the images themselves.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from fleetledger.methods.training.kept_files import (
     DIGEST_ROWS,
     DIGESTS,
     MOST_EXEMPLARS,
+    Listed,
     digest_rows,
     digests_in,
     read_kept,
 )
+from fleetledger.methods.training.met_samples import MET, MET_ROWS, MetSamples, met_of
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.rounds import MAX_HEAD_CLASSES
@@ -50,6 +52,7 @@ class _Facts(Strict):
     stage: int = Field(ge=1, lt=2**31)
     classes: tuple[_Listed, ...] = Field(max_length=MAX_HEAD_CLASSES)
     width: int | None = Field(default=None, ge=1)
+    met: tuple[Listed, ...] = Field(default=(), max_length=MAX_HEAD_CLASSES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +95,8 @@ class Memory:
     """The stage that was trained last."""
     classes: Mapping[ClassName, Exemplars] = field(default_factory=dict)
     """Of every class that was remembered, those of the stage that was trained last among them."""
+    met: MetSamples = field(default_factory=MetSamples)
+    """Samples that were trained as new ones."""
 
     @property
     def stored(self) -> int:
@@ -104,19 +109,20 @@ class Memory:
         for name, exemplars in self.classes.items():
             now = aliases.get(name, name)
             classes[now] = classes[now].joined(exemplars) if now in classes else exemplars
-        return Memory(self.stage, classes)
+        return Memory(self.stage, classes, self.met.renamed(aliases))
 
     def write(self) -> bytes:
         """Return the memory as bytes."""
         lists = sorted(self.classes.items())
         named = [_Listed(name=name, count=len(item), wanted=item.wanted) for name, item in lists]
         rows = digest_rows([digest for _, item in lists for digest in item.digests])
-        tensors: dict[str, npt.NDArray[Any]] = {DIGESTS: rows}
+        met, met_rows = self.met.written()
+        tensors: dict[str, npt.NDArray[Any]] = {DIGESTS: rows, MET: met_rows}
         kept = [item.features for _, item in lists if item.features is not None]
         if kept:
             tensors["features"] = np.concatenate(kept)
         width = kept[0].shape[1] if kept else None
-        facts = _Facts(stage=self.stage, classes=tuple(named), width=width)
+        facts = _Facts(stage=self.stage, classes=tuple(named), width=width, met=met)
         return encode_tensors(tensors, facts.model_dump(mode="json"))
 
 
@@ -146,11 +152,11 @@ def read_memory(data: bytes | None, width: int) -> Memory:
             None if features is None else features[rows],
             listed.wanted,
         )
-    return Memory(facts.stage, classes)
+    return Memory(facts.stage, classes, met_of(facts.met, tensors[MET]))
 
 
 def _expected(metadata: Mapping[str, Any], width: int) -> dict[str, Expected]:
-    expected = {DIGESTS: DIGEST_ROWS}
+    expected = {DIGESTS: DIGEST_ROWS, MET: MET_ROWS}
     if metadata.get("width") is not None:
         expected["features"] = Expected("float32", (UpTo(MOST_EXEMPLARS), width))
     return expected

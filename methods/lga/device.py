@@ -127,7 +127,7 @@ class LgaDevice(AveragedDevice[LgaAssignment, _Kept], ObservingDevice[LgaAssignm
         rows = training_rows(data, found.current, found.memory)
         if len(rows) < 2:  # a batch of one cannot be normalised
             return None
-        known, due = found.memory, tuple[ClassName, ...]()
+        known, due = _trained(data, found), tuple[ClassName, ...]()
         if assignment.has_proxy:
             names, newest = found.current.names, found.current.stage == instruction.stage
             due = known.gradients.classes(names, known.exemplars, newest=newest)
@@ -187,6 +187,14 @@ def _work(assignment: LgaAssignment, kept: _Kept, samples: Data, found: NoveltyF
         local_epoch=steps.local_epoch if steps.changes("local_epoch") else None,
         by_hand=steps.changes("loss"),
     )
+
+
+def _trained(data: LocalData, found: NoveltyFindings) -> Memory:
+    """Return the memory of a device that has trained its current images."""
+    current, memory = found.current, found.memory
+    names = [data.class_names[row] for row in current.rows]
+    digests = [data.digests[row] for row in current.rows]
+    return replace(memory, met=memory.met.with_samples(names, digests, current.stage))
 
 
 def _data(instruction: FitInstruction, data: LocalData, rows: list[int]) -> Data:

@@ -1,6 +1,7 @@
 """What a device's images are to LGA: current data, exemplars, or neither.
 
-The current data T_l^t are the images of the newest stage that the device has images of. So a device
+The current data T_l^t are the images of the newest stage that the device has images of; of a class
+that returns those that it has not trained before. So a device
 without images of the newest classes (Z_o) trains on what it trained on before. Of older stages only
 exemplars count.
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.lga.memory import Memory
 from fleetledger.methods.training.exchange import FitInstruction, LocalData
+from fleetledger.methods.training.met_samples import MetSamples, stages_of_rows
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName
 
@@ -25,7 +27,7 @@ class Current:
     """Of the local data."""
     names: frozenset[ClassName]
     stage: int
-    """The stage that brought these classes; 0 without images."""
+    """The stage in which they are new; 0 without images."""
 
 
 def stages_of(instruction: FitInstruction) -> dict[ClassName, int]:
@@ -39,11 +41,17 @@ def stages_of(instruction: FitInstruction) -> dict[ClassName, int]:
     return dict(zip(names, stages, strict=True))
 
 
-def current_of(instruction: FitInstruction, data: LocalData) -> Current:
-    """Return the current data; raise `MethodError`."""
-    stages = stages_of(instruction)
-    newest = max((stages[name] for name in data.class_names if name in stages), default=0)
-    rows = tuple(row for row, name in enumerate(data.class_names) if stages.get(name, -1) == newest)
+def current_of(instruction: FitInstruction, data: LocalData, met: MetSamples) -> Current:
+    """Return the current data, with what was trained before; raise `MethodError`."""
+    known = stages_of(instruction)
+    stages = [
+        stage if name in known and stage is not None else -1
+        for name, stage in zip(
+            data.class_names, stages_of_rows(instruction, data, met), strict=True
+        )
+    ]
+    newest = max(stages, default=0)
+    rows = tuple(row for row, stage in enumerate(stages) if stage == newest)
     return Current(rows, frozenset(data.class_names[row] for row in rows), newest)
 
 

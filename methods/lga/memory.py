@@ -1,7 +1,8 @@
 """What a device remembers between rounds: its looks, its exemplars, and what the proxy has of it.
 
-A file with one tensor, `digests` (n, 32), the exemplars class by class with the best first; its
-metadata hold everything else. The images themselves stay where they are.
+A file with the tensors `digests` (n, 32), the exemplars class by class with the best first, and
+`met`, the images that were trained; its metadata hold everything else. The images themselves stay
+where they are.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from fleetledger.methods.training.kept_files import (
     lists_of,
     read_kept,
 )
+from fleetledger.methods.training.met_samples import MET, MET_ROWS, MetSamples, met_of
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.rounds import MAX_HEAD_CLASSES, Observation
 from fleetledger.schemas.tensors import encode_tensors
@@ -45,6 +47,7 @@ class _Facts(Strict):
     withheld: bool = False
     sent: Names = Field(max_length=MAX_HEAD_CLASSES)
     classes: tuple[Listed, ...] = Field(max_length=MAX_HEAD_CLASSES)
+    met: tuple[Listed, ...] = Field(default=(), max_length=MAX_HEAD_CLASSES)
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Memory:
     gradients: GradientsDue = field(default_factory=GradientsDue)
     exemplars: Mapping[ClassName, tuple[Digest, ...]] = field(default_factory=dict)
     """Of classes of earlier tasks; the best come first."""
+    met: MetSamples = field(default_factory=MetSamples)
+    """Images that were trained, with the stage in which they were new."""
 
     def observed_in(self, number: int) -> Observation | None:
         """Return what the look of a round found; None where there was none."""
@@ -77,6 +82,7 @@ class Memory:
             looks=replace(self.looks, rows=rows),
             gradients=self.gradients.renamed(aliases),
             exemplars=renamed_lists(self.exemplars, aliases),
+            met=self.met.renamed(aliases),
         )
 
     def kept(self, is_there: Callable[[ClassName, Digest], bool]) -> Memory:
@@ -97,6 +103,7 @@ class Memory:
     def write(self) -> bytes:
         """Return the memory as bytes."""
         (classes, rows), looks, gradients = listed(self.exemplars), self.looks, self.gradients
+        met, met_rows = self.met.written()
         facts = _Facts(
             round=self.round,
             observation=self.observation,
@@ -109,19 +116,23 @@ class Memory:
             withheld=gradients.withheld,
             sent=gradients.sent,
             classes=classes,
+            met=met,
         )
-        return encode_tensors({DIGESTS: rows}, facts.model_dump(mode="json"))
+        return encode_tensors({DIGESTS: rows, MET: met_rows}, facts.model_dump(mode="json"))
 
 
 def read_memory(data: bytes | None) -> Memory:
     """Return a memory; the empty one for None. Raises `MethodError` for another file."""
     if data is None:
         return Memory()
-    facts, tensors = read_kept("memory", data, {DIGESTS: DIGEST_ROWS}, _Facts, _LARGEST_FILE)
+    facts, tensors = read_kept(
+        "memory", data, {DIGESTS: DIGEST_ROWS, MET: MET_ROWS}, _Facts, _LARGEST_FILE
+    )
     return Memory(
         round=facts.round,
         observation=facts.observation,
         looks=NoveltyHistory(facts.tasks, facts.stage, facts.rows, facts.history, facts.levels),
         gradients=GradientsDue(facts.entered, facts.withheld, facts.sent),
         exemplars=lists_of("exemplars", facts.classes, tensors[DIGESTS]),
+        met=met_of(facts.met, tensors[MET]),
     )

@@ -23,7 +23,7 @@ from fleetledger.methods.errors import MethodError
 from fleetledger.methods.lga.assignment import LgaAssignment
 from fleetledger.methods.lga.detection import judge_novelty
 from fleetledger.methods.lga.exemplars import Features, with_exemplars
-from fleetledger.methods.lga.holdings import Current, current_of, rows_by_class
+from fleetledger.methods.lga.holdings import Current, current_of, rows_by_class, stages_of
 from fleetledger.methods.lga.memory import Memory, read_memory
 from fleetledger.methods.lga.models import sent_model
 from fleetledger.methods.training.exchange import FitInstruction, LocalData
@@ -63,7 +63,7 @@ def check_novelty(
     }
     known = read_memory(memory).renamed(instruction.round.aliases)
     known = known.kept(lambda name, digest: (name, digest) in there)
-    current = current_of(instruction, data)
+    current = current_of(instruction, data, known.met)
     if not current.rows:
         return None
     before = known.observed_in(instruction.round.number)
@@ -114,7 +114,8 @@ def shared_request(
 
     What is made of it comes back to `check_novelty` by `engine`.
     """
-    current, known = current_of(instruction, data), read_memory(memory)
+    known = read_memory(memory).renamed(instruction.round.aliases)
+    current = current_of(instruction, data, known.met)
     if not current.rows or known.observed_in(instruction.round.number) is not None:
         return None
     model = sent_model(assignment, instruction, engine.device)
@@ -136,12 +137,25 @@ def _entered(
     infer: Infer,
 ) -> Memory:
     """Return the memory in a task that has begun."""
-    memory, left_out = seen.memory, {*seen.current.names, *seen.memory.exemplars}
+    memory, current = seen.memory, set(seen.current.rows)
     features: dict[ClassName, Features] = {}
     digests: dict[ClassName, tuple[Digest, ...]] = {}
     if assignment.settings.memory or assignment.settings.memory_per_class:
-        for name, rows in rows_by_class(data).items():
-            if name in instruction.round.class_names and name not in left_out:
+        met = memory.met.stages(data.class_names, data.digests)
+        brought = stages_of(instruction)
+        last = max((stage for stage in met if stage != seen.current.stage), default=0)
+        for name, held in rows_by_class(data).items():
+            kept = set(memory.exemplars.get(name, ()))
+            # Of a class that has exemplars, these and what had returned of it in the task before.
+            of_last = last if last > brought.get(name, last) else None
+            rows = [
+                row
+                for row in held
+                if row not in current
+                and (not kept or met[row] == of_last or data.digests[row] in kept)
+            ]
+            returned = any(data.digests[row] not in kept for row in rows)
+            if name in instruction.round.class_names and rows and returned:
                 features[name] = brought_home(infer(rows).features).numpy()
                 digests[name] = tuple(data.digests[row] for row in rows)
     choose = assignment.steps.rows_kept

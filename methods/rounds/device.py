@@ -1,6 +1,6 @@
 """Rounds on a device: what is trained, from which images, with which loss, and what is answered.
 
-    begin    images of the stage's classes and exemplars; the loss of the settings; chance from
+    begin    new images of the stage's classes, and exemplars; the loss of the settings; chance from
              fleet's seed, device and round
     finish   the weights as integers on the grid of the weights that were sent, or the Fisher
              diagonal in the phase that measures it
@@ -37,6 +37,7 @@ from fleetledger.methods.rounds.terms import frozen_parts, loss_of, plain_loss
 from fleetledger.methods.training.averaged_device import Answer, AveragedDevice
 from fleetledger.methods.training.device_updates import update_of
 from fleetledger.methods.training.exchange import ClientUpdate, FitInstruction, FitJob, LocalData
+from fleetledger.methods.training.met_samples import met_after, new_rows
 from fleetledger.methods.training.network_weights import Arrays
 
 Chooses = Callable[[Sequence[int], int], list[int]]
@@ -93,7 +94,8 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
             return steps.rows_kept(brought_home(seen).numpy(), count)
 
         remembered = _entered(assignment, instruction, data, before, chosen)
-        rows = _rows(instruction, data, remembered)
+        new = new_rows(instruction, data, remembered.met)
+        rows = _rows(data, new, remembered)
         if len(rows) < 2:  # a batch of one cannot be normalised
             return None
         labels = torch.tensor([names.index(data.class_names[row]) for row in rows])
@@ -116,6 +118,7 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
             local_epoch=steps.local_epoch if steps.changes("local_epoch") else None,
             by_hand=steps.changes("loss"),
         )
+        remembered = replace(remembered, met=met_after(instruction, data, remembered.met, new))
         samples = dict(Counter(data.class_names[row] for row in rows))
         kept = _Kept(instruction, remembered, sent.arrays, work, engine)
         return FitJob(None if measures else work, samples, kept)
@@ -164,39 +167,47 @@ def _entered(
     With the first order of a stage, exemplars of the stage before are chosen by the features of the
     weights that were sent (the incoming model), and the device's last model becomes its past.
     """
-    mine = {name for name in data.class_names if name in instruction.stage_class_names}
+    mine = {data.class_names[row] for row in new_rows(instruction, data, memory.met)}
     if memory.stage == instruction.stage:
         return replace(memory, task=tuple(sorted({*memory.task, *mine})))
     if assignment.settings.exemplars and memory.task:
-        memory = _with_exemplars(assignment, data, memory, chosen)
+        memory = _with_exemplars(assignment, instruction, data, memory, chosen)
     return replace(
         memory, stage=instruction.stage, task=tuple(sorted(mine)), past=memory.latest, latest=None
     )
 
 
 def _with_exemplars(
-    assignment: RoundsAssignment, data: LocalData, memory: Memory, chosen: Chooses
+    assignment: RoundsAssignment,
+    instruction: FitInstruction,
+    data: LocalData,
+    memory: Memory,
+    chosen: Chooses,
 ) -> Memory:
-    """Return the memory with exemplars of its task; m = |M| over all its classes."""
+    """Return the memory with exemplars of its task; m = |M| over all its classes.
+
+    Those of a class are chosen among what was trained of it in the stage, and its exemplars so far.
+    """
     classes = {*memory.exemplars, *memory.task}
     per_class = assignment.settings.exemplars // len(classes)
-    lists = {}
+    lists, stages = {}, memory.met.stages(data.class_names, data.digests)
     for name in memory.task:
-        rows = [row for row, label in enumerate(data.class_names) if label == name]
+        before = set(memory.exemplars.get(name, ()))
+        of_task = {memory.stage} if name in instruction.stage_class_names else {0, memory.stage}
+        rows = [
+            row
+            for row, label in enumerate(data.class_names)
+            if label == name and (stages[row] in of_task or data.digests[row] in before)
+        ]
         if rows:
             lists[name] = tuple(data.digests[rows[at]] for at in chosen(rows, per_class))
     return memory.with_exemplars(lists, per_class)
 
 
-def _rows(instruction: FitInstruction, data: LocalData, memory: Memory) -> list[int]:
-    """Return the rows of the stage's classes and of the exemplars."""
+def _rows(data: LocalData, new: list[int], memory: Memory) -> list[int]:
+    """Return the new rows and those of the exemplars, ascending."""
     exemplars = {digest for digests in memory.exemplars.values() for digest in digests}
-    task = set(instruction.stage_class_names)
-    return [
-        row
-        for row, (name, digest) in enumerate(zip(data.class_names, data.digests, strict=True))
-        if name in task or digest in exemplars
-    ]
+    return sorted({*new, *(r for r, digest in enumerate(data.digests) if digest in exemplars)})
 
 
 def _chance(instruction: FitInstruction) -> Chance:

@@ -15,7 +15,8 @@ from pydantic import Field
 
 from fleetledger.learning.networks.network import Network
 from fleetledger.methods.training.exemplar_lists import renamed_lists
-from fleetledger.methods.training.kept_files import read_kept
+from fleetledger.methods.training.kept_files import Listed, read_kept
+from fleetledger.methods.training.met_samples import MET, MET_ROWS, MetSamples, met_of
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.tensors import Expected, encode_tensors
 from fleetledger.schemas.values import ClassName, Digest
@@ -34,6 +35,7 @@ class _Facts(Strict):
     exemplars: dict[ClassName, tuple[Digest, ...]] = Field(default_factory=dict)
     latest_class_names: tuple[ClassName, ...] = ()
     past_class_names: tuple[ClassName, ...] = ()
+    met: tuple[Listed, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Memory:
     """What this device trained last."""
     past: OwnModel | None = None
     """What it trained last in the stage before."""
+    met: MetSamples = field(default_factory=MetSamples)
+    """Samples that were trained as new ones."""
 
     @property
     def stored(self) -> int:
@@ -70,6 +74,7 @@ class Memory:
             self,
             task=tuple(sorted({aliases.get(name, name) for name in self.task})),
             exemplars=renamed_lists(self.exemplars, aliases),
+            met=self.met.renamed(aliases),
         )
 
     def with_exemplars(self, new: Mapping[ClassName, tuple[Digest, ...]], per_class: int) -> Memory:
@@ -79,12 +84,14 @@ class Memory:
 
     def write(self) -> bytes:
         """Return the memory as bytes."""
+        met, rows = self.met.written()
         facts = _Facts(
             stage=self.stage,
             task=self.task,
             exemplars=dict(self.exemplars),
             latest_class_names=self.latest.class_names if self.latest else (),
             past_class_names=self.past.class_names if self.past else (),
+            met=met,
         )
         tensors = {
             prefix + name: array
@@ -92,7 +99,7 @@ class Memory:
             if model is not None
             for name, array in model.arrays.items()
         }
-        return encode_tensors(tensors, facts.model_dump(mode="json"))
+        return encode_tensors({**tensors, MET: rows}, facts.model_dump(mode="json"))
 
 
 def read_memory(data: bytes | None, network: Network) -> Memory:
@@ -108,6 +115,7 @@ def read_memory(data: bytes | None, network: Network) -> Memory:
         exemplars=facts.exemplars,
         latest=_model(tensors, _LATEST, facts.latest_class_names),
         past=_model(tensors, _PAST, facts.past_class_names),
+        met=met_of(facts.met, tensors[MET]),
     )
 
 
@@ -121,7 +129,7 @@ def _model(tensors: Arrays, prefix: str, names: tuple[ClassName, ...]) -> OwnMod
 
 
 def _expected(network: Network, metadata: Mapping[str, Any]) -> dict[str, Expected]:
-    expected: dict[str, Expected] = {}
+    expected = {MET: MET_ROWS}
     for prefix, names in ((_LATEST, "latest_class_names"), (_PAST, "past_class_names")):
         rows = len(metadata.get(names, ()))
         if rows:

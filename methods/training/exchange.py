@@ -33,14 +33,14 @@ class FitInstruction:
 
     stage: int
     stage_class_names: tuple[ClassName, ...]
-    """Classes that the stage added."""
+    """Classes that the stage is about: those that it added, and those that return in it."""
     round: RoundOrder
     weights: bytes
     extras: Mapping[str, bytes]
     device: str
     """The device's name, of which its chance depends."""
     class_stages: tuple[int, ...] = ()
-    """The stage that brought each row of the head."""
+    """The stage that first brought each row of the head."""
     gives_gradients: bool = True
     """Whether the device's owner lets gradients go to the method's proxy."""
 

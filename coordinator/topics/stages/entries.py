@@ -24,7 +24,7 @@ _MAX_NAMED = 1000
 
 
 class StageOpened(EntryBody):
-    """New classes are to be learned."""
+    """Classes are to be learned: new ones, and such of earlier stages that return."""
 
     kind: ClassVar[str] = "stage.opened"
     stage: int = Field(ge=1)

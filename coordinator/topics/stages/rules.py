@@ -22,6 +22,7 @@ from fleetledger.coordinator.topics.stages.commands import CloseStage, StageComm
 from fleetledger.coordinator.topics.stages.entries import StageClosed, StageOpened
 from fleetledger.coordinator.topics.stages.name_checks import doubts_about
 from fleetledger.coordinator.topics.stages.state import Stage
+from fleetledger.methods.registry import descriptor
 from fleetledger.runtime.count_words import agree, count_of
 from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.requirements import Requirement
@@ -73,7 +74,11 @@ class Stages:
     def open(
         self, class_names: tuple[ClassName, ...], *, actor: str, reason: str | None = None
     ) -> Decision:
-        """Register new names and open a stage; raise `CommandError` if that makes no sense."""
+        """Register new names and open a stage; raise `CommandError` if that makes no sense.
+
+        Names of classes that the fleet knows are of classes that return: networks train their new
+        images, too. Sums count these in any stage.
+        """
         state = self._state
         if state.lineages.current is None:
             raise CommandError(
@@ -89,6 +94,7 @@ class Stages:
                     f"class: {str(name)!r} is another name of {str(meant)!r}; open {str(meant)!r}"
                 )
         check_classes(state, class_names)
+        self._check_returning(class_names)
         self._check_first_weights(class_names)
         new_names = tuple(name for name in class_names if not state.classes.knows(name))
         for name in new_names:
@@ -102,6 +108,17 @@ class Stages:
         stage = (state.stages.current or 0) + 1
         opened = StageOpened(stage=stage, class_names=class_names, reason=reason or actor)
         return closing + end_adapting(state) + named + record(opened, actor=actor)
+
+    def _check_returning(self, class_names: tuple[ClassName, ...]) -> None:
+        lineage = self._state.lineages.current
+        assert lineage is not None
+        known = [name for name in class_names if self._state.classes.knows(name)]
+        if known and descriptor(lineage.method).disjoint:
+            (stage,) = self._state.class_stages((known[0],))
+            raise CommandError(
+                f"class_names: {str(known[0])!r} came with stage {stage}, and {lineage.method!r} "
+                "learns a class in one stage; leave it out, or lead with another method"
+            )
 
     def lacking(self) -> tuple[ClassName, ...]:
         """Return the classes of a network's first weights that no stage has named yet."""

@@ -33,7 +33,7 @@ class UnseenClasses:
 
 
 def unseen_in(ledger: LedgerReader) -> UnseenClasses | None:
-    """Return the classes of the newest stage that nobody has images of, once it is closed."""
+    """Return the new classes of the newest stage that nobody has images of, once it is closed."""
     state = state_of(ledger)
     number, classes = state.stages.current, state.classes
     index = None if number is None else state.stages.by_number[number].closed_index
@@ -41,7 +41,12 @@ def unseen_in(ledger: LedgerReader) -> UnseenClasses | None:
         return None
     given = state.contributions.given_in(number)
     seen = {classes.present(name) for name in given.classes.keys() | given.late}
-    names = state.stages.by_number[number].class_names
+    named = state.stages.by_number[number].class_names
+    names = [
+        name
+        for name, first in zip(named, state.class_stages(named), strict=True)
+        if first == number
+    ]
     unseen = tuple(name for name in names if classes.present(name) not in seen)
     return UnseenClasses(number, unseen, index) if unseen else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -286,17 +287,43 @@ def test_before_the_first_round_nothing_is_known():
 def test_a_memory_that_is_none_is_refused_in_words():
     good = after_first(samples(20, ANT, BEE, exemplars_as="features"))
     facts = {"stage": 1, "classes": [{"name": "ant", "count": 3, "wanted": 3}], "width": None}
-    rows = np.zeros((3, 32), np.uint8)
+    rows, met = np.zeros((3, 32), np.uint8), np.zeros((0, 12), np.uint8)
     for data, why in (
         (b"no memory at all", "memory"),
         (good.write()[:-1], "memory"),
-        (encode_tensors({"digests": rows[:2]}, facts), "2 exemplars, where its classes have 3"),
-        (encode_tensors({"digests": rows[:, :31].copy()}, facts), "digests"),
-        (encode_tensors({"digests": rows}, facts | {"stage": 0}), "stage"),
-        (encode_tensors({"digests": rows}, facts | {"width": WIDTH}), "features"),
-        (encode_tensors({"digests": rows}, facts | {"strange": 1}), "strange"),
+        (
+            encode_tensors({"met": met, "digests": rows[:2]}, facts),
+            "2 exemplars, where its classes have 3",
+        ),
+        (encode_tensors({"met": met, "digests": rows[:, :31].copy()}, facts), "digests"),
+        (encode_tensors({"met": met, "digests": rows}, facts | {"stage": 0}), "stage"),
+        (encode_tensors({"met": met, "digests": rows}, facts | {"width": WIDTH}), "features"),
+        (encode_tensors({"met": met, "digests": rows}, facts | {"strange": 1}), "strange"),
     ):
         with pytest.raises(MethodError, match=why):
             read_memory(data, WIDTH)
     with pytest.raises(MethodError, match="features"):
         read_memory(good.write(), WIDTH + 1)
+
+
+def test_of_a_class_that_returns_new_samples_and_its_exemplars_are_trained():
+    old, new = samples(20, ANT, BEE), samples(9, CAT, ANT, ANT, seed=1)
+    data = joined(old, new)
+    asks = order(asked(OF, ANT, BEE, CAT, rows=(ANT, BEE)), CAT, ANT, stage=2)
+    first = after_first(old)
+    in_use, after = remember(asks, data, first)
+    assert {name: len(item) for name, item in in_use.classes.items()} == {ANT: 2, BEE: 2}
+    assert digests(in_use, ANT) == digests(first, ANT)
+    made = samples_of(asks, data, in_use)
+    assert Counter(made.class_names) == {CAT: 3, ANT: 6 + 2, BEE: 2}
+    assert made.old.tolist() == [0] * 9 + [1] * 4
+    candidates = {d for d, name in zip(new.digests, new.class_names, strict=True) if name == ANT}
+    assert digests(after, ANT) <= candidates | digests(first, ANT)
+    assert len(after.classes[ANT]) == 2  # a fifth of eight
+    again = remember(asks, data, after)[0]
+    assert Counter(samples_of(asks, data, again).class_names)[ANT] == 6 + len(
+        digests(after, ANT) & digests(first, ANT)
+    )
+    written = read_memory(after.write(), WIDTH)
+    assert written.met == after.met
+    assert written.met.stages((ANT, ANT), (old.digests[0], new.digests[1])) == [1, 2]

@@ -361,3 +361,25 @@ def test_a_trained_convolutional_network_sends_gradients_too():
     trained = train_alone(begins.work, TrainingEngineSettings())
     answer = DEVICE.finish(fleet.of, begins, trained)
     assert labels_of(fleet.of, answer.gradients) == [2, 3]
+
+
+def test_of_a_class_that_returns_new_images_are_current_and_exemplars_come_along():
+    of = assignment()
+    fleet = Taught(of)
+    again = samples(6, ANT, seed=2)
+    asks = replace(fleet.order, stage_class_names=(CAT, DOG, ANT))
+    data = joined(fleet.data, again)
+    second = learn(of, asks, data, fleet.memory)
+    assert second.samples == {CAT: 7, DOG: 7, ANT: 6 + 6, BEE: 6}
+    kept = read_memory(second.memory)
+    assert set(kept.exemplars) == {ANT, BEE}
+    assert set(kept.exemplars[ANT]) <= set(fleet.old.digests)
+    assert kept.met.stages((ANT, ANT), (fleet.old.digests[0], again.digests[0])) == [1, 2]
+    eels = samples(5, EEL, seed=3)
+    question = asked(of, *EVERY, EEL, rows=EVERY, weights=file(of, *EVERY))
+    third = order(question, (*STAGES, 3), number=3)
+    last = begun(of, third, joined(data, eels), second.memory)
+    lists = last.state.memory.exemplars
+    assert {name: len(item) for name, item in lists.items()} == dict.fromkeys(EVERY, 3)
+    assert set(lists[ANT]) <= {*again.digests, *kept.exemplars[ANT]}
+    assert last.samples == {EEL: 5} | dict.fromkeys(EVERY, 3)

@@ -15,6 +15,7 @@ from fleetledger.methods.lga.holdings import Current, training_rows
 from fleetledger.methods.lga.memory import Memory, read_memory
 from fleetledger.methods.lga.settings import MemorySettings
 from fleetledger.methods.training.exchange import LocalData
+from fleetledger.methods.training.met_samples import MetSamples
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.tensors import encode_tensors
 from fleetledger.schemas.values import Digest
@@ -97,7 +98,9 @@ FULL = Memory(
     looks=NoveltyHistory(3, 4, (ANT, BEE), (1.5, 0.25)),
     gradients=GradientsDue(entered=True, withheld=True, sent=(ANT, DOG)),
     exemplars={ANT: digests("a", 3), BEE: digests("b", 2)},
+    met=MetSamples().with_samples((ANT,) * 4, digests("a", 4), 2),
 )
+NOTHING_MET = np.zeros((0, 12), np.uint8)
 
 
 def test_a_memory_comes_back_as_it_was_written():
@@ -113,15 +116,19 @@ def test_a_file_that_is_no_memory_is_refused_by_field():
     with pytest.raises(MethodError, match=r"memory: .*digests"):
         read_memory(encode_tensors({"strange": np.zeros(3, np.float32)}))
     with pytest.raises(MethodError, match=r"memory: .*round"):
-        read_memory(encode_tensors({"digests": np.zeros((0, 32), np.uint8)}))
+        read_memory(encode_tensors({"digests": np.zeros((0, 32), np.uint8), "met": NOTHING_MET}))
 
 
 def _rewritten(rows, **changes):
     from fleetledger.schemas.tensors import Expected, UpTo, read_tensors
 
-    expected = {"digests": Expected("uint8", (UpTo(100), 32))}
+    expected = {
+        "digests": Expected("uint8", (UpTo(100), 32)),
+        "met": Expected("uint8", (UpTo(100), 12)),
+    }
     file = read_tensors(FULL.write(), expected, 1 << 20)
-    return encode_tensors({"digests": np.zeros((rows, 32), np.uint8)}, file.metadata | changes)
+    tensors = {"digests": np.zeros((rows, 32), np.uint8), "met": NOTHING_MET}
+    return encode_tensors(tensors, file.metadata | {"met": ()} | changes)
 
 
 def test_lists_that_do_not_fit_their_digests_are_refused():

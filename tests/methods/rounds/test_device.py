@@ -83,7 +83,46 @@ def test_exemplars_of_the_stage_before_come_with_the_next() -> None:
     assert kept.task == (OWL,)
     third = order(of, CAT, DOG, OWL, stage=3, task=(CAT,))
     cut = begun(of, third, both, second.memory)
-    assert cut.samples == {CAT: 15, DOG: 2, OWL: 2}
+    assert cut.samples == {CAT: 2, DOG: 2, OWL: 2}
+
+
+def test_of_a_class_that_returns_new_images_and_exemplars_are_trained() -> None:
+    of = assignment(preset="fedavg-exemplars", exemplars=6)
+    old, owls, new = images(20, CAT, DOG), images(10, OWL, seed=1), images(7, CAT, seed=2)
+    first = learn(of, order(of), old)
+    second = learn(
+        of,
+        order(of, CAT, DOG, OWL, stage=2, task=(OWL, CAT)),
+        joined(old, owls, new),
+        first.memory,
+    )
+    assert second.samples == {CAT: 7 + 3, DOG: 3, OWL: 10}
+    again = learn(
+        of,
+        order(of, CAT, DOG, OWL, stage=2, task=(OWL, CAT), number=3),
+        joined(old, owls, new),
+        second.memory,
+    )
+    assert again.samples == second.samples  # they are new for the whole stage
+    third = begun(
+        of,
+        order(of, CAT, DOG, OWL, stage=3, task=(DOG,)),
+        joined(old, owls, new, images(5, DOG, seed=3)),
+        again.memory,
+    )
+    assert third.samples == {CAT: 2, DOG: 5 + 2, OWL: 2}
+    kept = third.state.memory
+    cats = {*images(7, CAT, seed=2).digests, *read_memory(second.memory, of.network).exemplars[CAT]}
+    assert set(kept.exemplars[CAT]) <= cats  # of what was trained of it last, and its exemplars
+    assert kept.met.stages((CAT, OWL), (new.digests[0], owls.digests[0])) == [2, 2]
+
+
+def joined(*parts: LocalData) -> LocalData:
+    return LocalData(
+        np.concatenate([part.inputs for part in parts]),
+        sum((part.class_names for part in parts), ()),
+        sum((part.digests for part in parts), ()),
+    )
 
 
 def test_the_scope_of_a_task_leaves_other_rows_as_they_were() -> None:
