@@ -167,6 +167,12 @@ class StageRecord(Strict):
     accuracy_on_devices: float | None = None
     """Share of right answers that the devices told of the model that they ran, each about its own
     test images; None unless the scenario asks for it."""
+    domain_accuracy: dict[str, float] = Field(default_factory=dict)
+    """On the test images of all seen classes in each domain, whether it has come yet or not; empty
+    where the data set has none."""
+    own_answers: dict[DeviceId, tuple[int, int]] = Field(default_factory=dict)
+    """Right answers and questions of each device's own test part so far, where it has one and it is
+    not empty."""
     notes: tuple[str, ...] = ()
     """What somebody who reads the report should know, in sentences."""
 

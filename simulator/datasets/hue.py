@@ -16,7 +16,13 @@ from PIL import Image
 from fleetledger.device_agent.kinds import PICTURES
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName, Digest
-from fleetledger.simulator.datasets.samples import Content, SampleSet, picture_digest
+from fleetledger.simulator.datasets.samples import (
+    Content,
+    Domains,
+    SampleSet,
+    domains_of,
+    picture_digest,
+)
 from fleetledger.simulator.errors import DatasetError
 
 _STEPS = 256
@@ -63,6 +69,11 @@ class HueShifted:
     def owners(self) -> npt.NDArray[np.int64] | None:
         """Natural owner of each sample."""
         return self.samples.owners
+
+    @property
+    def domains(self) -> Domains | None:
+        """Domain of each sample."""
+        return domains_of(self.samples)
 
     def __len__(self) -> int:
         return len(self.samples)

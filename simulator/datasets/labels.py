@@ -31,9 +31,9 @@ def samples_of(labels: Labels, classes: Sequence[int]) -> Indices:
 
 
 def count_samples(labels: Labels, classes: int) -> Indices:
-    """Return the number of samples that show each class, (C,)."""
+    """Return the number of samples that show each class, (C,); those below 0 are left out."""
     if labels.ndim == 1:
-        return np.bincount(labels, minlength=classes).astype(np.int64)
+        return np.bincount(labels[labels >= 0], minlength=classes).astype(np.int64)
     return np.asarray((labels > 0).sum(axis=0), np.int64)
 
 

@@ -16,6 +16,7 @@ from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import shorten
 from fleetledger.runtime.registry import Registry, RegistryError
 from fleetledger.runtime.strict import NameIn, Strict
+from fleetledger.simulator.datasets.digit_styles import split_digit_styles
 from fleetledger.simulator.datasets.digits import split_digits
 from fleetledger.simulator.datasets.grammar import speak
 from fleetledger.simulator.datasets.image_folder import load_image_folder
@@ -143,7 +144,7 @@ class DataSettings(Strict):
     """Name of the data set; docs/datasets.md describes them."""
     root: str | None = None
     """Folder of the data set, or the file for `npz`, `segmentation-npz` and `shakespeare`.
-    `digits`, `patterns`, `digit-scenes` and `grammar` need none."""
+    `digits`, `digit-styles`, `patterns`, `digit-scenes` and `grammar` need none."""
     per_class: int | None = Field(default=None, ge=1)
     """At most so many training images of every class; left out, all. Of pictures with masks, which
     show several classes, the first so many with each, so that a class may come to more."""
@@ -151,9 +152,9 @@ class DataSettings(Strict):
     """At most so many test images of every class; left out, all."""
     test_share: Share = 0.25
     """Share of every class that becomes test data, where a data set has no test part of its own
-    (digits, omniglot, imagenet-r, an image-folder without `test` or `val`); of texts the last share
-    of what every speaker says; of digit-scenes that of the scans which only test scenes are drawn
-    from."""
+    (digits, digit-styles, omniglot, imagenet-r, an image-folder without `test` or `val`); of texts
+    the last share of what every speaker says; of digit-scenes that of the scans which only test
+    scenes are drawn from."""
     test_hue: float = Field(default=0.0, ge=0, le=0.5)
     """The most by which the hue of each test picture is turned by chance, as a share of the colour
     circle; of pictures in colour."""
@@ -238,6 +239,11 @@ DATA_SETS.own(
     {
         "digits": DataSet(
             lambda data, seed: split_digits(seed, data.test_share), on_disk=False, coloured=False
+        ),
+        "digit-styles": DataSet(
+            lambda data, seed: split_digit_styles(seed, data.test_share),
+            on_disk=False,
+            coloured=False,
         ),
         "npz": DataSet(
             lambda data, _seed: load_npz(_root(data, "the .npz file")),

@@ -46,7 +46,7 @@ def needed_names(
     """Return the classes that a stage has to open: all, or those that somebody can report."""
     plan = prepared.plan
     if not opens_by_itself(prepared.scenario, stage):
-        return frozenset(plan.names(stage.classes))
+        return frozenset(plan.names(stage.named))
     held = {
         label
         for device in there

@@ -1,4 +1,4 @@
-"""Stages of the plan as the ledger knows them: by the classes that they brought."""
+"""Stages of the plan as the ledger knows them: by the classes that they brought, or by number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
 
 
 def ledger_stages(state: State, plan: FleetPlan, stage: StagePlan) -> tuple[int, ...]:
-    """Return the ledger's stages that brought classes of a stage; reports may open several."""
+    """Return the ledger's stages that brought classes of a stage; reports may open several.
+
+    Where classes return the operator alone opens stages, in the plan's order.
+    """
+    if plan.repeats:
+        return (stage.number,) if stage.number in state.stages.by_number else ()
     names = set(plan.names(stage.classes))
     return tuple(
         number for number, item in state.stages.by_number.items() if names & set(item.class_names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,6 +41,7 @@ class Answers(AnyAnswers):
         "labels": np.int64,
         "predictions": np.int32,
         "stage_of_class": np.int64,
+        "first_stage": np.int64,
     }
     labels: Labels
     """True labels of the N test samples, (N,); they index C classes."""
@@ -48,6 +49,9 @@ class Answers(AnyAnswers):
     """Predicted labels, (T, N); -1 where the class is not yet seen, or there is no answer."""
     stage_of_class: Labels
     """Number of the stage that brought each class, from 1, (C,); 0 for classes not used."""
+    first_stage: Labels = field(default_factory=lambda: np.empty(0, np.int64))
+    """Number of the stage that brought the like of each sample, (N,), where that is not its class
+    alone but its class in a domain; else empty."""
 
     def __post_init__(self) -> None:
         _check_shapes(self)
@@ -55,7 +59,8 @@ class Answers(AnyAnswers):
         _check_range("labels", self.labels, 0, classes)
         _check_range("predictions", self.predictions, NO_ANSWER, classes)
         for stage in range(1, self.stages + 1):
-            if not (self.stage_of_sample == stage).any():
+            brings = (self.stage_of_class == stage).any()
+            if brings and not (self.stage_of_sample == stage).any():
                 raise MetricsError(f"stage {stage}: no test sample of its classes; give some")
 
     @classmethod
@@ -74,8 +79,8 @@ class Answers(AnyAnswers):
 
     @property
     def stage_of_sample(self) -> Labels:
-        """Number of the stage that brought each sample's class, (N,)."""
-        return self.stage_of_class[self.labels]
+        """Number of the stage that brought the like of each sample, (N,): its task."""
+        return self.first_stage if len(self.first_stage) else self.stage_of_class[self.labels]
 
     def asked(self, stage: int) -> NDArray[np.bool_]:
         """Return which samples the model of `stage` is asked about: all of classes seen by then."""
@@ -92,7 +97,7 @@ class Answers(AnyAnswers):
         correct, total = np.zeros((2, self.stages, self.stages), np.int64)
         for stage in range(1, self.stages + 1):
             truth, predicted = self.answered(stage)
-            task = self.stage_of_class[truth] - 1
+            task = self.stage_of_sample[self.asked(stage)] - 1
             total[stage - 1] = np.bincount(task, minlength=self.stages)
             correct[stage - 1] = np.bincount(task[truth == predicted], minlength=self.stages)
         return TaskScores(correct, total)
@@ -114,8 +119,8 @@ class Answers(AnyAnswers):
         return Learned(
             accuracy=float(scores.accuracy_seen()[row]),
             accuracy_by_tasks=float(scores.accuracy_seen("tasks")[row]),
-            old_accuracy=float(correct[:-1].sum() / total[:-1].sum()) if row else None,
-            new_accuracy=float(correct[-1] / total[-1]),
+            old_accuracy=_share(correct[:-1].sum(), total[:-1].sum()),
+            new_accuracy=_share(correct[-1], total[-1]),
             forgetting=scores.forgetting(after=row),
             recall=macro_recall(truth, predicted),
             f1=macro_f1(truth, predicted),
@@ -126,14 +131,16 @@ class Answers(AnyAnswers):
         )
 
     def task_confusion(self, stage: int) -> Counts:
-        """Return counts after `stage`, (T, T): the true class's stage against the predicted one's.
+        """Return counts after `stage`, (T, T): each sample's task against the predicted class's.
 
         Answers right about the task may still be wrong about the class. A sample without an answer
         is in no column.
         """
-        truth, predicted = self.answered(stage)
-        task, given = self.stage_of_class, predicted >= 0
-        return count_pairs(task[truth[given]] - 1, task[predicted[given]] - 1, self.stages)
+        asked = self.asked(stage)
+        predicted, task = self.predictions[stage - 1][asked], self.stage_of_sample[asked]
+        given = predicted >= 0
+        taken = self.stage_of_class[predicted[given]]
+        return count_pairs(task[given] - 1, taken - 1, self.stages)
 
     def ahead(self) -> tuple[Floats, Floats]:
         """Return accuracy on each task by the model of the stage before, and by chance; (T,) each.
@@ -159,6 +166,10 @@ class Answers(AnyAnswers):
         accuracy = np.full(classes, np.nan)
         np.divide(right, asked, out=accuracy, where=asked > 0)
         return accuracy
+
+
+def _share(right: int, asked: int) -> float | None:
+    return float(right / asked) if asked else None
 
 
 def _check_shapes(answers: Answers) -> None:

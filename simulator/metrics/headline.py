@@ -10,7 +10,7 @@ from fleetledger.runtime.errors import shorten
 from fleetledger.runtime.registry import Registry, RegistryError
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.headline_costs import COST, DETECTION
-from fleetledger.simulator.metrics.headline_learning import ACCURACY, DEVICES
+from fleetledger.simulator.metrics.headline_learning import ACCURACY, DEVICES, DOMAINS
 from fleetledger.simulator.metrics.metric import Better, MeasuredSeed, Metric, Unit
 from fleetledger.simulator.metrics.novelty_outcomes import noticing
 
@@ -96,7 +96,7 @@ def own_metric(
 
 
 METRICS = Registry[Metric]("metric", "fleetledger.metrics", _taken).own(
-    {metric.name: metric for metric in ACCURACY + DEVICES + COST + DETECTION + LOOKING}
+    {metric.name: metric for metric in ACCURACY + DEVICES + DOMAINS + COST + DETECTION + LOOKING}
 )
 """By name, in the order of reports; every run measures all."""
 

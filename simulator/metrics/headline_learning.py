@@ -14,6 +14,10 @@ from fleetledger.simulator.metrics.task_scores import (
 )
 
 
+def _domains(seed: MeasuredSeed) -> list[float]:
+    return list(seed.last.domain_accuracy.values())
+
+
 def _forward_transfer(seed: MeasuredSeed) -> float | None:
     return forward_transfer(*seed.answers.ahead()) if isinstance(seed.answers, Answers) else None
 
@@ -184,6 +188,49 @@ DEVICES = (
         "lower",
         "Standard deviation of these over devices.",
         lambda seed: own.deviation if (own := seed.last.device_accuracy) else None,
+    ),
+    Metric(
+        "own_accuracy",
+        "own test parts",
+        "share",
+        "higher",
+        "Mean over devices of the accuracy after the last stage on the device's own test part, "
+        "which is drawn as its training data are.",
+        lambda seed: own.mean if (own := seed.last.own_accuracy) else None,
+    ),
+    Metric(
+        "worst_own_accuracy",
+        "worst own test part",
+        "share",
+        "higher",
+        "The lowest of these.",
+        lambda seed: own.lowest if (own := seed.last.own_accuracy) else None,
+    ),
+    Metric(
+        "own_accuracy_deviation",
+        "spread over own test parts",
+        "points",
+        "lower",
+        "Standard deviation of these over devices.",
+        lambda seed: own.deviation if (own := seed.last.own_accuracy) else None,
+    ),
+)
+DOMAINS = (
+    Metric(
+        "domain_accuracy",
+        "mean over domains",
+        "share",
+        "higher",
+        "Mean over domains of the accuracy after the last stage on the domain's test samples.",
+        lambda seed: float(np.mean(found)) if (found := _domains(seed)) else None,
+    ),
+    Metric(
+        "worst_domain_accuracy",
+        "worst domain",
+        "share",
+        "higher",
+        "The lowest of these.",
+        lambda seed: min(found) if (found := _domains(seed)) else None,
     ),
     Metric(
         "device_accuracy_jain",

@@ -15,7 +15,7 @@ from fleetledger.simulator.metrics.metric import MeasuredSeed
 from fleetledger.simulator.metrics.novelty_outcomes import noticing
 from fleetledger.simulator.metrics.plan_counts import PlanCounts
 from fleetledger.simulator.metrics.seed_metrics import DeviceMetrics, Distribution, SeedMetrics
-from fleetledger.simulator.metrics.stage_measurement import ScoredSeed, measure_stage
+from fleetledger.simulator.metrics.stage_measurement import ScoredSeed, measure_stage, own_shares
 from fleetledger.simulator.records import StageRecord
 
 SHOWN_IN_ORDER = 30
@@ -105,6 +105,7 @@ def _measure_device(
         shared_images=sum(state.shared_images for state in states),
         shared_bytes=sum(state.sent.get("images", 0) for state in states),
         accuracy=accuracy.get(device),
+        own_accuracy=own_shares(records[-1]).get(device),
     )
 
 

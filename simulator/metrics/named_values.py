@@ -44,7 +44,14 @@ _OF_ROUNDS = (
     "training_seconds",
     "fleet_seconds",
 )
-_SPREADS = ("device_accuracy", "bytes_up", "bytes_down", "compute_seconds", "stored_samples")
+_SPREADS = (
+    "device_accuracy",
+    "own_accuracy",
+    "bytes_up",
+    "bytes_down",
+    "compute_seconds",
+    "stored_samples",
+)
 
 
 def result_rows(results: RunResults) -> Iterator[tuple[int, int | None, str, float]]:
@@ -106,6 +113,8 @@ def _parts_of_accuracy(stage: seed_metrics.StageMetrics) -> Iterator[tuple[str, 
         yield f"accuracy_of_task_{task}", accuracy
     for class_name, iou in stage.class_iou.items():
         yield f"{_IOU}{class_name}", iou
+    for domain, accuracy in stage.domain_accuracy.items():
+        yield f"accuracy_of_domain_{domain}", accuracy
 
 
 def _spread_values(

@@ -112,6 +112,10 @@ class StageMetrics(Strict):
     device_accuracy: DeviceSpread | None
     """Under the devices' own class distributions, see `devices.device_accuracy`; None where no
     device holds samples, and of pixels."""
+    domain_accuracy: dict[str, float] = Field(default_factory=dict)
+    """As in `StageRecord`."""
+    own_accuracy: DeviceSpread | None = None
+    """Over the devices' own test parts; None without."""
     groups: dict[Group, int]
     """Devices that are there, by group."""
     online: int
@@ -146,9 +150,9 @@ class StageMetrics(Strict):
 
     @property
     def accuracy_of_tasks(self) -> tuple[float | None, ...]:
-        """Accuracy on each task up to this one."""
+        """Accuracy on each task up to this one; None where its stage brought nothing new."""
         answered = zip(self.task_correct, self.task_total, strict=True)
-        return self.task_iou or tuple(correct / total for correct, total in answered)
+        return self.task_iou or tuple(right / asked if asked else None for right, asked in answered)
 
     @property
     def devices(self) -> int:
@@ -189,6 +193,8 @@ class DeviceMetrics(Strict):
     shared_bytes: int = 0
     accuracy: float | None
     """Of the last model under its own class distribution; None without samples."""
+    own_accuracy: float | None = None
+    """Of the last model on its own test part; None without."""
 
 
 class Distribution(Strict):

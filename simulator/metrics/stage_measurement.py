@@ -65,6 +65,8 @@ def measure_stage(record: StageRecord, seed: ScoredSeed) -> StageMetrics:
         pooled_accuracy=record.pooled_accuracy,
         accuracy_on_devices=record.accuracy_on_devices,
         device_accuracy=spread(own) if own else None,
+        domain_accuracy=record.domain_accuracy,
+        own_accuracy=spread(share) if (share := own_shares(record).values()) else None,
         groups=dict(Counter(device.group for device in devices)),
         online=sum(device.online for device in devices),
         bytes_up=spread(device.bytes_up for device in devices),
@@ -89,6 +91,11 @@ def measure_stage(record: StageRecord, seed: ScoredSeed) -> StageMetrics:
         proxy=record.proxy,
         notes=record.notes,
     )
+
+
+def own_shares(record: StageRecord) -> dict[DeviceId, float]:
+    """Return the share of right answers on each device's own test part."""
+    return {device: right / asked for device, (right, asked) in record.own_answers.items()}
 
 
 def _given_new(record: StageRecord, seed: ScoredSeed) -> tuple[DeviceId, ...]:

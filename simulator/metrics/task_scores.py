@@ -25,7 +25,8 @@ Weighting = Literal["samples", "tasks"]
 class TaskScores:
     """Right answers and questions per stage and task; both int64 (T, T), lower triangles count.
 
-    Raises `MetricsError` for other shapes, a task without questions, or more right than asked.
+    A task whose stage brought nothing new, such as one in which classes return, has no questions.
+    Raises `MetricsError` for other shapes, no questions at all, or more right than asked.
     """
 
     correct: NDArray[np.int64]
@@ -40,7 +41,8 @@ class TaskScores:
         rows, columns = np.tril_indices(shape[0])
         for stage, task in zip(rows, columns, strict=True):
             correct, total = int(self.correct[stage, task]), int(self.total[stage, task])
-            if total < 1 or not 0 <= correct <= total:
+            asked = bool(self.total[task, task])
+            if not 0 <= correct <= total or bool(total) != asked or not self.total[0, 0]:
                 raise MetricsError(
                     f"scores: {correct} of {total} right for task {task} after stage {stage}; "
                     "give at least one question and no more right answers than questions"
@@ -52,10 +54,10 @@ class TaskScores:
         return len(self.total)
 
     def accuracy(self) -> NDArray[np.float64]:
-        """Return a as float64 (T, T), NaN above the diagonal."""
+        """Return a as float64 (T, T), NaN above the diagonal and where nothing was asked."""
         a = np.full(self.total.shape, np.nan)
-        below = np.tril_indices(self.stages)
-        a[below] = self.correct[below] / self.total[below]
+        asked = np.tril(self.total) > 0
+        a[asked] = self.correct[asked] / self.total[asked]
         return a
 
     def accuracy_seen(self, weighting: Weighting = "samples") -> NDArray[np.float64]:
@@ -76,7 +78,7 @@ class TaskScores:
 
     def final_average_accuracy(self) -> float:
         """Return A_T, the mean over tasks after the last stage; equation (59)."""
-        return float(self.accuracy()[-1].mean())
+        return float(np.nanmean(self.accuracy()[-1]))
 
     def forgetting(self, after: int | None = None) -> float:
         """Return F after the stage `after` (the last by default); equation (61).
@@ -98,8 +100,10 @@ def mean_forgetting(a: NDArray[np.float64]) -> float:
 
     RWalk's f takes the best over the stages before the last one, and is negative for a task that
     is best at the end; such a task counts 0 here.
+    Tasks that were never asked about, all NaN, are left out; 0 where there are no others.
     """
-    return float((np.nanmax(a, axis=0) - a[-1]).mean())
+    asked = a[:, ~np.isnan(a).all(axis=0)]
+    return float((np.nanmax(asked, axis=0) - asked[-1]).mean()) if asked.size else 0.0
 
 
 def backward_transfer(a: NDArray[np.float64]) -> float | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.datasets.samples import Domains
 
 Group = Literal["old", "new", "joined"]
 """Z_o, Z_n and Z_a of LGA; S_o, S_c and S_n of FBL."""
@@ -34,9 +35,27 @@ class StagePlan:
 
     number: int
     classes: tuple[int, ...]
+    """Those that come for the first time."""
     devices: Mapping[DeviceId, DeviceStage]
     notes: tuple[str, ...] = ()
     """What a reader of the report should know of the draw, such as images that reach nobody."""
+    returning: tuple[int, ...] = ()
+    """Classes of earlier stages of which samples come again."""
+
+    @property
+    def named(self) -> tuple[int, ...]:
+        """Classes that the stage is opened for: those that are new, and those that return."""
+        return self.classes + self.returning
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """Samples that devices are given under another label, after those of the data set."""
+
+    samples: NDArray[np.int64]
+    """Which of the data set each is, (R,)."""
+    labels: NDArray[np.int64]
+    """What it is given as, (R,)."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +66,15 @@ class FleetPlan:
     class_names: tuple[ClassName, ...]
     """Of the data set; labels index it."""
     stages: tuple[StagePlan, ...]
+    renamed: Renamed | None = None
+    """What sample indices mean that are beyond the data set's; None without such."""
+    domain_stages: Mapping[tuple[int, str], int] = field(default_factory=dict)
+    """The stage that first brings each class in each domain; empty without domains."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a class comes with several stages."""
+        return any(stage.returning for stage in self.stages)
 
     @property
     def devices(self) -> tuple[DeviceId, ...]:
@@ -69,6 +97,23 @@ class FleetPlan:
         for stage in self.stages:
             stage_of_class[list(stage.classes)] = stage.number
         return stage_of_class
+
+    def stages_of_samples(
+        self, labels: NDArray[np.int64], domains: Domains | None
+    ) -> NDArray[np.int64]:
+        """Return the stage that first brings the like of each sample, (N,); 0 where none does.
+
+        That is one of its class or, where samples have domains, of its class and domain.
+        """
+        if domains is None or not self.domain_stages:
+            return self.stages_of_classes()[labels]
+        place = {name: number for number, name in enumerate(domains.names)}
+        first = np.zeros((len(self.class_names), len(place)), np.int64)
+        for (label, name), stage in self.domain_stages.items():
+            if name in place:
+                first[label, place[name]] = stage
+        found: NDArray[np.int64] = first[labels, domains.of_sample]
+        return found
 
     def names(self, classes: tuple[int, ...]) -> tuple[ClassName, ...]:
         """Return the names of classes."""

@@ -29,6 +29,7 @@ def write_devices_csv(path: Path, seeds: Iterable[tuple[int, Iterable[StageRecor
     """Write what was recorded of each device in each stage of each seed."""
     fields = tuple(name for name in DeviceRecord.model_fields if name not in _BY_KIND)
     kept = [(seed, record) for seed, records in seeds for record in records]
+    own = any(record.own_answers for _, record in kept)
     columns = sorted(
         {
             (field, kind)
@@ -45,12 +46,14 @@ def write_devices_csv(path: Path, seeds: Iterable[tuple[int, Iterable[StageRecor
             name,
             *(getattr(device, field) for field in fields),
             *(getattr(device, field).get(kind, 0) for field, kind in columns),
+            *(record.own_answers.get(name, (0, 0)) if own else ()),
         )
         for seed, record in kept
         for name, device in record.devices.items()
     )
     by_kind = (f"{field}_{kind}" for field, kind in columns)
-    _write(path, ("seed", "stage", "device", *fields, *by_kind), rows)
+    tested = ("own_right", "own_asked") if own else ()
+    _write(path, ("seed", "stage", "device", *fields, *by_kind, *tested), rows)
 
 
 def write_novelty_csv(path: Path, results: RunResults) -> None:

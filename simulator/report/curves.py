@@ -42,8 +42,7 @@ def accuracy_matrix(results: RunResults) -> Floats:
     """Return a_{t,i} as the mean over seeds, (T, T), NaN above the diagonal."""
     stages = results.stages
     every = [seed_matrix(seed.stages[:stages]) for seed in results.seeds.values()]
-    mean: Floats = np.mean(every, axis=0)
-    return mean
+    return over_known(every)
 
 
 def task_confusion(results: RunResults) -> Floats:

@@ -72,6 +72,7 @@ def run_page(results: RunResults, pictures: Sequence[Shown]) -> str:
         rounds=learning.round_table(results) if learning.has_rounds(results) else None,
         tasks=segmentation.task_table(results) if has_class_iou(results) else None,
         classes=segmentation.class_table(results) if has_class_iou(results) else None,
+        domains=learning.domain_table(results) if learning.has_domains(results) else None,
         fleet=fleet.fleet_table(results),
         devices=fleet.device_table(results),
         detection=fleet.detection_table(results) if fleet.was_detecting(results) else None,

@@ -22,6 +22,7 @@ from fleetledger.simulator.features.providers import choose_provider
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from fleetledger.simulator.plan.hues import in_hues
 from fleetledger.simulator.plan.plan_maker import make_plan
+from fleetledger.simulator.plan.relabelled import as_given
 from fleetledger.simulator.plan.tasks import by_task
 from fleetledger.simulator.run.facts import Material
 from fleetledger.simulator.scenario.model import Scenario
@@ -45,7 +46,7 @@ class PreparedSeed:
         if isinstance(split.train, SceneSet) and isinstance(split.test, SceneSet):
             scenes, plan = by_task(Split(split.train, split.test), plan)
             return cls(scenario, scenes, plan, _segmenting_network(scenario, scenes))
-        split = in_hues(scenario, split, plan)
+        split = in_hues(scenario, as_given(split, plan), plan)
         return cls(scenario, split, plan, _network(scenario, split))
 
     @property

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from fleetledger.export.backbone import import_backbone
 from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.datasets.samples import domains_of
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.features.interface import (
     Floats,
@@ -21,6 +23,8 @@ from fleetledger.simulator.features.interface import (
 )
 from fleetledger.simulator.metrics.answers import NO_ANSWER, Answers
 from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
+from fleetledger.simulator.plan.own_tests import deal_tests, so_far
+from fleetledger.simulator.plan.partitions import PARTITIONS
 from fleetledger.simulator.run.evaluation import ExportedFeatures, predict, read_manifest
 from fleetledger.simulator.run.folder import Kept
 from fleetledger.simulator.run.stage_evaluation import Changes, StageEvaluation
@@ -45,12 +49,15 @@ class SampleEvaluation(StageEvaluation):
         self._prepared = prepared
         self._features: FrozenFeatures | None = None
         self._reference: PooledReference | None = None
+        self._own: list[dict[DeviceId, Indices]] | None = None
 
     def nothing(self) -> Kept:
         """Return the answers of no stage."""
         labels = self._prepared.split.test.labels
         none = np.empty((0, len(labels)), np.int32)
-        return Kept(Answers(labels, none, self._prepared.plan.stages_of_classes()))
+        plan, domains = self._prepared.plan, domains_of(self._prepared.split.test)
+        first = plan.stages_of_samples(labels, domains) if plan.domain_stages else labels[:0]
+        return Kept(Answers(labels, none, plan.stages_of_classes(), first))
 
     def fits(self, kept: Kept) -> bool:
         """Return whether answers are about these test samples."""
@@ -58,16 +65,52 @@ class SampleEvaluation(StageEvaluation):
         return isinstance(answers, Answers) and np.array_equal(answers.labels, labels)
 
     def ask(self, stage: StagePlan, model_folder: Path, kept: Kept) -> tuple[Changes, Kept]:
-        """Return the accuracy of the pooled reference, and the answers with one more row."""
+        """Return what is measured beside the answers, and these with one more row.
+
+        A model is asked about all samples of classes that it knows, in domains to come, too.
+        """
         answers = kept.answers
         assert isinstance(answers, Answers)
         features = self._features_of(model_folder)
-        asked = np.flatnonzero(answers.asked(stage.number)).astype(np.int64)
+        known = np.isin(answers.labels, answers.seen(stage.number))
+        asked = np.flatnonzero(known).astype(np.int64)
         row = np.full(len(answers.labels), NO_ANSWER, np.int32)
         row[asked] = predict(model_folder, self._prepared.plan.class_names, features, asked)
         rows = np.concatenate([answers.predictions, row[np.newaxis]])
-        pooled = {"pooled_accuracy": self._pooled(stage)}
-        return pooled, Kept(replace(answers, predictions=rows))
+        right = row == answers.labels
+        measured = {
+            "pooled_accuracy": self._pooled(stage),
+            "domain_accuracy": self._by_domain(right, known),
+            "own_answers": self._by_device(stage, right, known),
+        }
+        return measured, Kept(replace(answers, predictions=rows))
+
+    def _by_domain(self, right: NDArray[np.bool_], known: NDArray[np.bool_]) -> dict[str, float]:
+        """Return the share of right answers in each domain of which something is known."""
+        domains = domains_of(self._prepared.split.test)
+        if domains is None:
+            return {}
+        of = {
+            name: known & (domains.of_sample == place) for place, name in enumerate(domains.names)
+        }
+        return {name: float(right[here].mean()) for name, here in of.items() if here.any()}
+
+    def _by_device(
+        self, stage: StagePlan, right: NDArray[np.bool_], known: NDArray[np.bool_]
+    ) -> dict[DeviceId, tuple[int, int]]:
+        """Return right answers and questions of the test part of each device that is there."""
+        if self._prepared.scenario.devices.test != "own":
+            return {}
+        if self._own is None:
+            rule = self._prepared.scenario.devices.partition.rule
+            by_owner = PARTITIONS[rule].deal is None
+            self._own = deal_tests(self._prepared.plan, self._prepared.split, by_owner)
+        found = {}
+        for device, indices in so_far(self._own, stage.number).items():
+            asked = indices[known[indices]]
+            if len(asked) and device in stage.devices:
+                found[device] = (int(right[asked].sum()), len(asked))
+        return found
 
     def _features_of(self, model_folder: Path) -> Callable[[Indices], Floats]:
         """Return what the model's head is asked about; a network in training is another each time.

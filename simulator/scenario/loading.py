@@ -39,6 +39,7 @@ else:
 
 PATHS = (
     ("data", "root"),
+    ("stages", "file"),
     ("backbone", "file"),
     ("backbone", "weights"),
     ("method", "public_images"),

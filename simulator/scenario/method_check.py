@@ -20,9 +20,11 @@ from fleetledger.methods.training.sides import AnyTrainingAssignment, TrainingCo
 from fleetledger.runtime.setting_faults import describe_faults
 from fleetledger.simulator.datasets.loading import names_of
 from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.plan.plans import PLANS
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.trainer import (
     JOINT,
+    Trainer,
     trainer_of,
     trains_on_features,
     trains_on_pictures,
@@ -72,6 +74,7 @@ def check_method(source: str, scenario: Scenario) -> None:
             "that could be repeated in one place; leave it out"
         )
     _check_parts(source, scenario)
+    _check_plan(source, scenario, trainer)
     if scenario.method.on_features is not None and (trainer is None or first is not None):
         raise ScenarioError(
             f"{source}: method.on_features: {str(scenario.method.on_features).lower()} goes with a "
@@ -97,6 +100,19 @@ def _check_pace(source: str, scenario: Scenario, method: str | None) -> None:
             )
     elif rounds.asynchronous is not None and not descriptor(method).asynchronous:
         raise ScenarioError(f"{source}: {waits_for_all(method)}")
+
+
+def _check_plan(source: str, scenario: Scenario, trainer: Trainer | None) -> None:
+    """Raise `ScenarioError` where classes return and a method learns a class in one stage."""
+    name = scenario.stages.plan
+    if trainer is None or not PLANS[name].repeats or scenario.method.first_stage is not None:
+        return
+    if descriptor(trainer.method).disjoint:
+        raise ScenarioError(
+            f"{source}: stages.plan: {name!r} beside method.name {trainer.method!r}, which learns "
+            "a class in one stage, and this plan lets classes return; take plan 'classes', or "
+            "another method"
+        )
 
 
 def _check_parts(source: str, scenario: Scenario) -> None:

@@ -19,7 +19,7 @@ from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.message import is_absent
 from fleetledger.simulator.datasets.loading import DATA_SETS, DataSettings
-from fleetledger.simulator.plan import orders, partitions
+from fleetledger.simulator.plan import orders, partitions, plans
 from fleetledger.simulator.scenario import sections
 from fleetledger.simulator.scenario.backbone import BackboneSettings
 from fleetledger.simulator.scenario.rollout import RolloutSettings
@@ -68,6 +68,7 @@ class Scenario(Strict):
                 f"images have no owners; take another rule, or one of {', '.join(others)}"
             )
         _check_masks(self)
+        _check_plan(self)
         _check_hues(self)
         _check_absences(self)
         _check_participation(self)
@@ -97,6 +98,28 @@ def _check_masks(scenario: Scenario) -> None:
             f"backbone.size: {list(size)} with the data set {name!r}; height and width are for "
             "pictures with masks, so give one side"
         )
+
+
+def _check_plan(scenario: Scenario) -> None:
+    """Check that a plan by rows meets samples of one class, and that nothing else deals them."""
+    name, devices = scenario.stages.plan, scenario.devices
+    if scenario.data.known.kind.masked:
+        asked: dict[str, object] = {"stages.plan": name} if name != "classes" else {}
+        asked |= {"devices.test": devices.test} if devices.test != "common" else {}
+        for field, value in asked.items():
+            raise ValueError(
+                f"{field}: {value!r} with the data set {scenario.data.set!r}, whose pictures have "
+                "several classes; leave it out"
+            )
+    if plans.PLANS[name].deals:
+        return
+    usual = sections.DeviceSettings()
+    for field in ("partition", "groups"):
+        if getattr(devices, field) != getattr(usual, field):
+            raise ValueError(
+                f"devices.{field}: given beside stages.plan {name!r}, whose rows say who gets "
+                "what; leave it out"
+            )
 
 
 def _check_hues(scenario: Scenario) -> None:

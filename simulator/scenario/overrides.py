@@ -17,8 +17,8 @@ else:
     import tomli as tomllib
 
 Content = dict[str, Any]
-FREE = (("method", "settings"), ("method", "first_stage", "settings"))
-"""Sections whose fields are a method's, not the scenario's."""
+FREE = (("method", "settings"), ("method", "first_stage", "settings"), ("stages", "options"))
+"""Sections whose fields are a method's or a plan's, not the scenario's."""
 
 
 class Unset(str):

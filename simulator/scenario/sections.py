@@ -21,7 +21,8 @@ from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.strict import NameIn, Strict
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.loading import Share
-from fleetledger.simulator.plan import orders, partitions
+from fleetledger.simulator.errors import PlanError
+from fleetledger.simulator.plan import orders, partitions, plans
 
 
 class BaseSession(Strict):
@@ -51,14 +52,28 @@ class BaseSession(Strict):
     """Whether half of the pictures are mirrored by chance."""
 
 
+def _is_empty(value: object) -> bool:
+    return not value
+
+
 ONLY_WITHOUT_LISTS = ("order", "classes", "count", "first", "setting")
 """Fields of `[stages]` that say what `lists` says too."""
+_SAID_BY_ROWS = ("order", "classes", "first", "setting", "lists")
 _SAID_BY_SETTING = ("count", "first")
 
 
 class StageSettings(Strict):
     """`[stages]`: in which order classes come, and how many with each stage."""
 
+    plan: Annotated[str, NameIn(plans.PLANS)] = "classes"
+    """`classes`: every class with one stage. `blurry`: a share of its samples with another.
+    `repetition`: classes come back with other samples. `domains`: every stage brings all classes in
+    another domain. `own-orders`: every device has its own order of classes. `rows`: as `file` says
+    ([plans](#plans-as-data))."""
+    options: dict[str, Any] = Field(default_factory=dict, exclude_if=_is_empty)
+    """The plan's own options."""
+    file: str | None = None
+    """Rows of the plan `rows`: a file of `.csv`, `.jsonl`, `.npz` or `.parquet` (with pyarrow)."""
     order: Annotated[str, NameIn(orders.ORDERS)] = "seeded"
     """`seeded`: shuffled by the run's seed. `as-is`: as the data set numbers them. `icarl`: the
     order of the iCaRL program for CIFAR-100."""
@@ -105,6 +120,7 @@ class StageSettings(Strict):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
+        _check_plan(self)
         if self.lists:
             _check_lists(self)
             return self
@@ -193,6 +209,9 @@ class DeviceSettings(Strict):
     slowest: float = Field(default=1.0, ge=1, le=1000)
     """How many times `engine.training_seconds` the slowest device trains in a round. Each device's
     speed is drawn once, log-uniform between that and the usual one."""
+    test: Literal["common", "own"] = "common"
+    """`own`: every device is also asked about a test part of its own, drawn as its training data
+    are: of each class and domain, the share that it has of the training samples."""
     policy: PolicySettings = PolicySettings()
     """What the devices' owners allow to leave them."""
     exemplars: Exemplars = "images"
@@ -406,6 +425,33 @@ class EvaluationSettings(Strict):
     """Of a method whose coordinator distils the devices' models: measure in every round also how
     they answer together, and how their mean does before it is distilled. A round's answers are in
     memory for it."""
+
+
+def _check_plan(stages: StageSettings) -> None:
+    plan, fields = plans.PLANS[stages.plan], type(stages).model_fields
+    try:
+        plan.check(stages.options)
+    except PlanError as error:
+        raise ValueError(str(error)) from error
+    if plan.of_file and stages.file is None:
+        raise ValueError(f"file: missing; plan {stages.plan!r} is read from one, like plan.csv")
+    if stages.file is not None and not plan.of_file:
+        raise ValueError(
+            f"file: {stages.file!r} beside plan {stages.plan!r}; leave it out, or set plan to "
+            "'rows'"
+        )
+    for name in _SAID_BY_ROWS if not plan.deals else ():
+        value = getattr(stages, name)
+        if value != fields[name].default:
+            raise ValueError(
+                f"{name}: {value!r} beside plan {stages.plan!r}, whose rows say which samples come "
+                "when; leave it out"
+            )
+    if plan.repeats and stages.by_reports:
+        raise ValueError(
+            f"opened_by: 'reports' beside plan {stages.plan!r}; devices report classes that are "
+            "new, and none that return: set it to 'schedule'"
+        )
 
 
 def _check_lists(stages: StageSettings) -> None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from fleetledger.simulator.datasets.loading import DataSettings, stand_in_for
 from fleetledger.simulator.plan.partitions import PARTITIONS
+from fleetledger.simulator.plan.plans import PLANS
 from fleetledger.simulator.scenario.backbone import BackboneSettings, Size
 from fleetledger.simulator.scenario.loading import scenario_content
 from fleetledger.simulator.scenario.method_check import check_method, settings_of
@@ -135,6 +136,8 @@ def _replaced(scenario: Scenario, absent: Absent) -> Iterable[str]:
     if absent.data:
         made = stand_in_for(scenario.data.known.kind)
         yield f"the data set {name!r} is not at hand and made-up {made!r} stand in for it"
+    if _plan(scenario.stages, of_data=not absent.data):
+        yield f"the plan {scenario.stages.plan!r} cannot be cut and 'classes' stands in for it"
     if absent.file:
         yield (
             f"the frozen network {backbone.file} is not at hand and a MobileNetV2 with random "
@@ -193,6 +196,7 @@ def _stages(stages: StageSettings, *, of_data: bool) -> Content:
     number = min(stages.total, STAGES)
     if stages.lists and of_data:
         return {"lists": tuple(names[:FIRST_CLASSES] for names in stages.lists[:number])}
+    plan = _plan(stages, of_data=of_data)
     classes = min(stages.classes or CLASSES, CLASSES if number > 1 else FIRST_CLASSES)
     cut: Content = {
         "classes": classes,
@@ -201,7 +205,14 @@ def _stages(stages: StageSettings, *, of_data: bool) -> Content:
         "setting": None,
         "lists": (),
     }
-    return cut | ({"order": "as-is"} if stages.order == "icarl" and not of_data else {})
+    return cut | plan | ({"order": "as-is"} if stages.order == "icarl" and not of_data else {})
+
+
+def _plan(stages: StageSettings, *, of_data: bool) -> Content:
+    """Return the plan `classes` in place of rows, and of domains that made-up data do not have."""
+    if PLANS[stages.plan].deals and (of_data or stages.plan != "domains"):
+        return {}
+    return {"plan": "classes", "options": {}, "file": None}
 
 
 def _devices(devices: DeviceSettings) -> Content:

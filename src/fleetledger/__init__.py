@@ -8,8 +8,8 @@
 | `Agent` | the agent of a device, inside a program of one's own |
 | `Coordinator` | a fleet: its reports, its actions, its ledger as data |
 | `Split` | a data set for the simulator, from arrays, tables, folders, other libraries' data sets |
-| `network`, `dataset`, `partition`, `order`, `method` | decorators: a program adds its own |
-| `methods` | classes with which a method of one's own begins |
+| `network`, `dataset`, `partition`, `order`, `plan` | decorators: a program adds its own |
+| `method`, `methods` | a decorator likewise, and classes with which a method of one's own begins |
 | `metric`, `reporter` | decorators likewise, of numbers and of callbacks by name |
 | `simulate` | a fleet on this machine, from a scenario to a `Run` |
 | `Run`, `compare` | a finished run, and runs side by side: matrices, tables, frames, figures |
@@ -53,6 +53,7 @@ __all__ = [
     "network",
     "order",
     "partition",
+    "plan",
     "reporter",
     "simulate",
 ]
@@ -119,6 +120,16 @@ def order(name: str) -> Callable[[Own], Own]:
     returns the labels from 0 in the order of coming, each once.
     """
     return _decorator("fleetledger.simulator.plan.orders", "ORDERS", name)
+
+
+def plan(name: str) -> Callable[[Own], Own]:
+    """Register a plan of one's own: `[stages]` names it as `plan`, with its `options`.
+
+    It decorates a function `(data, stages, devices, random)` of the training samples, the numbers
+    of stages and devices and a `numpy.random.Generator`, that returns rows: stage and device from
+    1, sample from 0, and if wanted label and domain. Options come by name.
+    """
+    return _decorator("fleetledger.simulator.plan.plans", "PLANS", name)
 
 
 def method(name: str) -> Callable[[Own], Own]:

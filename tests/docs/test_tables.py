@@ -29,7 +29,7 @@ def test_every_field_has_a_meaning_and_a_default():
 def test_the_example_on_the_page_is_a_scenario(tmp_path: Path):
     text = (DOCS / "scenarios.md").read_text(encoding="utf-8")
     examples = text.split("```toml\n")[1:]
-    whole, based, absences, adapted, on_features, central, pixels, rollout, study = (
+    whole, based, rows, absences, adapted, on_features, central, pixels, rollout, study = (
         example.partition("```")[0] for example in examples
     )
     scenario = parse_scenario("example", whole, Path("/here"))
@@ -38,6 +38,7 @@ def test_the_example_on_the_page_is_a_scenario(tmp_path: Path):
     assert parse_scenario("example", based, Path("/")).method.settings["memory"] == 4000
     assert Scenario.model_validate(scenario.model_dump()) == scenario
     assert parse_scenario("example", 'title = "x"\n' + absences, Path("/")).devices.absences
+    assert parse_scenario("example", rows, Path("/here")).stages.file == "/here/plan.csv"
     beside = parse_scenario("example", 'title = "x"\n' + adapted, Path("/here"))
     assert (beside.backbone.weights, beside.backbone.shape) == ("IMAGENET1K_V1", (224, 224))
     trained = parse_scenario("example", 'title = "x"\n' + on_features, Path("/here"))

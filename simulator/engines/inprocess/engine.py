@@ -55,7 +55,7 @@ class InProcessEngine(StageEngine):
         online = self._online(stage)
         self._arrive(stage, online)
         if not self._numbers(stage) and not opens_by_itself(self._scenario, stage):
-            self._fleet.command(OpenStage(class_names=self._plan.names(stage.classes)))
+            self._fleet.command(OpenStage(class_names=self._plan.names(stage.named)))
         self._delay(stage, online)
         self._watch.phase(f"stage {stage.number}: devices compute, the coordinator solves")
         goal = AwaitedStage(self._plan, stage, needed_names(self._prepared, stage, online), online)

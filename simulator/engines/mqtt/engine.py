@@ -186,7 +186,7 @@ class MqttEngine:
             stragglers = self._programs.hold_up(stage, there)
         else:
             stragglers = self._programs.hold_up(stage, there)
-            self._command(OpenStage(class_names=self._prepared.plan.names(stage.classes)))
+            self._command(OpenStage(class_names=self._prepared.plan.names(stage.named)))
             self._wait(questions.opening_awaited, "the stage opens")
         for straggler in stragglers:
             straggler.go_on_later()

@@ -56,6 +56,8 @@ class StageQuestions:
     def opening_awaited(self, state: State) -> str | None:
         """Return which classes of the stage have to be opened yet."""
         missing = {name for name in self._goal.names if not state.classes.knows(name)}
+        if not missing and not ledger_stages(state, self._goal.plan, self._goal.stage):
+            missing = set(self._goal.names)  # all of them return
         return f"the opening of a stage with {listed(missing)}" if missing else None
 
     def learning_awaited(self, state: State) -> str | None:

@@ -119,6 +119,8 @@ def device_table(results: RunResults) -> table.Table:
         else f"{MOST_SHOWN} devices of {len(devices):,}, first seed"
     )
     own = (table.TableColumn("accuracy", tuple(show(item.accuracy, "share") for item in shown)),)
+    tested = tuple(show(item.own_accuracy, "share") for item in shown)
+    on_own = any(item.own_accuracy is not None for item in shown)
     columns = (
         table.TableColumn("device", tuple(item.device for item in shown)),
         table.TableColumn("group", tuple(item.group for item in shown)),
@@ -129,6 +131,7 @@ def device_table(results: RunResults) -> table.Table:
         table.TableColumn("images", tuple(count(item.samples) for item in shown)),
         table.TableColumn("classes", tuple(count(item.classes) for item in shown)),
         *(own if served else ()),
+        *((table.TableColumn("own test part", tested),) if on_own else ()),
         table.TableColumn("up", tuple(show(item.bytes_up, "bytes") for item in shown)),
         table.TableColumn("down", tuple(show(item.bytes_down, "bytes") for item in shown)),
         table.TableColumn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -109,6 +110,11 @@ def stage_table(results: RunResults) -> table.Table:
         table.stage_column(results.stages),
         table.shares(results.say("accuracy"), by_stage(results, lambda stage: stage.accuracy)),
         *_known("measured by devices", results, lambda stage: stage.accuracy_on_devices),
+        *_known(
+            "own test parts",
+            results,
+            lambda stage: own.mean if (own := stage.own_accuracy) else None,
+        ),
         *_known("pooled images", results, lambda stage: stage.pooled_accuracy),
         table.shares("old classes", by_stage(results, lambda stage: stage.old_accuracy)),
         table.shares("new classes", by_stage(results, lambda stage: stage.new_accuracy)),
@@ -127,6 +133,25 @@ def stage_table(results: RunResults) -> table.Table:
         "The classes are those of the first seed." if len(results.seeds) > 1 else "",
     ]
     return table.from_columns("Stage by stage", columns, " ".join(filter(None, told)))
+
+
+def domain_table(results: RunResults) -> table.Table:
+    """Return the accuracy in each domain after each stage."""
+    names = dict.fromkeys(name for stage in results.first.stages for name in stage.domain_accuracy)
+    columns = [table.shares(name, by_stage(results, partial(_in_domain, name))) for name in names]
+    note = "On the test samples of all classes seen, of domains that have come and that have not."
+    return table.from_columns(
+        "Accuracy by domain", (table.stage_column(results.stages), *columns), note
+    )
+
+
+def _in_domain(name: str, stage: StageMetrics) -> float | None:
+    return stage.domain_accuracy.get(name)
+
+
+def has_domains(results: RunResults) -> bool:
+    """Tell whether the data set says of which domain a sample is."""
+    return any(stage.domain_accuracy for stage in results.first.stages)
 
 
 def _known(

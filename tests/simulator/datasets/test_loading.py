@@ -17,7 +17,9 @@ NEEDS_ROOT = [name for name, each in DATA_SETS.items() if each.on_disk]
 
 
 def test_a_scenario_may_name_every_data_set_of_the_table_and_no_other():
-    with pytest.raises(ValidationError, match="'mine' is unknown; give one of 'digits', 'npz'"):
+    with pytest.raises(
+        ValidationError, match="'mine' is unknown; give one of 'digits', 'digit-styles', 'npz'"
+    ):
         DataSettings(set="mine")
     read = DataSet(lambda _data, seed: split_digits(seed, 0.5), on_disk=False)
     with added(DATA_SETS, "mine", read):

@@ -40,6 +40,7 @@ OWN_TO_AN_ENGINE = {
     "devices.*.answered_seconds": "by the fleet's clock",
     "transitions.*.seconds": "by the fleet's clock",
     "rounds.*.seconds": "wall time",
+    "rounds.*.fleet_seconds": "by the fleet's clock",
     "rounds.*.training_seconds": "as the devices measured them",
     "proxy.gradient_bytes": "of a transport that only one engine can read",
     "proxy.model_bytes": "as gradient_bytes",
@@ -59,6 +60,7 @@ TRAINING = (
     "digits-fedhaf",
     "digits-icarl",
     "digits-lga",
+    "digits-repetition",
     "digits-stsa-adapted",
     "text-tiny",
 )
@@ -66,7 +68,7 @@ TRAINING = (
 BY_DAY = ("digits-fedhaf",)
 """Features of a frozen network. The others are by night: `mqtt/` trains by rounds, and programs of
 DCID, LGA and FBL are in `tests/end_to_end`."""
-SUMS = ("digits", "digits-pooled")
+SUMS = ("digits", "digits-blurry", "digits-domains", "digits-pooled")
 ROLLOUTS = ("digits-rollout-", "digits-adapter")
 NOT_HERE = {
     "demo": "its programs are asked for what only they can tell; else it is `digits`",

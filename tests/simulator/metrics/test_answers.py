@@ -104,3 +104,39 @@ def test_a_task_that_the_model_before_was_asked_about_is_counted():
     accuracy, chance = before.ahead()
     assert accuracy[1] == 0.0
     assert chance[1] == pytest.approx(1 / 2)
+
+
+def of_domains() -> Answers:
+    """Two classes in three domains, one with each stage."""
+    return Answers(
+        labels=np.array([0, 1, 0, 1, 0, 1]),
+        predictions=np.array(
+            [[0, 1, 1, 1, 0, 0], [0, 0, 0, 1, 1, 1], [0, 1, 0, 0, 0, 1]], np.int32
+        ),
+        stage_of_class=np.array([1, 1]),
+        first_stage=np.array([1, 1, 2, 2, 3, 3]),
+    )
+
+
+def test_a_task_is_a_class_in_the_domain_that_first_brought_it(tmp_path: Path):
+    answers = of_domains()
+    assert [answers.asked(stage).sum() for stage in (1, 2, 3)] == [2, 4, 6]
+    scores = answers.task_scores()
+    assert scores.correct.tolist() == [[2, 0, 0], [1, 2, 0], [2, 1, 2]]
+    assert scores.total.tolist() == [[2, 0, 0], [2, 2, 0], [2, 2, 2]]
+    assert scores.forgetting() == pytest.approx(0.25)
+    ahead, chance = answers.ahead()
+    assert ahead.tolist()[1:] == [0.5, 0.5]  # models are asked about domains to come, too
+    assert chance.tolist()[1:] == [0.5, 0.5]
+    answers.save(tmp_path / "answers.npz")
+    assert Answers.load(tmp_path / "answers.npz").first_stage.tolist() == [1, 1, 2, 2, 3, 3]
+
+
+def test_a_stage_that_brings_nothing_new_has_no_accuracy_of_its_own():
+    answers = replace(hand_made(), stage_of_class=np.array([1, 1, 1, 0]))
+    first, second = answers.learned(())
+    assert first.new_accuracy == pytest.approx(2 / 5)
+    assert (second.old_accuracy, second.new_accuracy) == (pytest.approx(2 / 5), None)
+    assert (second.task_correct, second.task_total) == ((2, 0), (5, 0))
+    assert second.accuracy == second.accuracy_by_tasks == pytest.approx(2 / 5)
+    assert answers.learned(())[1].forgetting == 0.0

@@ -63,7 +63,7 @@ class LightEngine(StageEngine):
         self._fleet.arrive(stage, self._online)
         self._arrived_ns = self._fleet.clock.time_ns()
         if not self._numbers(stage):
-            self._fleet.coordinator.command(OpenStage(class_names=self._plan.names(stage.classes)))
+            self._fleet.coordinator.command(OpenStage(class_names=self._plan.names(stage.named)))
         self._watch.phase(f"stage {stage.number}: devices compute, the coordinator solves")
         limit = self._fleet.clock.now + self._scenario.engine.deadline_seconds
         with _nothing_goes():
