@@ -76,8 +76,7 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         is None where the network is trained on features. Raises `MethodError` for files that do not
         fit together.
         """
-        settings, network = assignment.settings, assignment.network
-        steps = assignment.steps
+        settings, network, steps = assignment.settings, assignment.network, assignment.steps
         engine = engine or TrainingEngineSettings()
         names = instruction.round.class_names
         sent = sent_model(assignment, instruction, engine.device)
@@ -118,9 +117,9 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
             local_epoch=steps.local_epoch if steps.changes("local_epoch") else None,
             by_hand=steps.changes("loss"),
         )
-        remembered = replace(remembered, met=met_after(instruction, data, remembered.met, new))
+        after = replace(remembered, met=met_after(instruction, data, remembered.met, new))
         samples = dict(Counter(data.class_names[row] for row in rows))
-        kept = _Kept(instruction, remembered, sent.arrays, work, engine)
+        kept = _Kept(instruction, after, sent.arrays, work, engine)
         return FitJob(None if measures else work, samples, kept)
 
     def answer(self, assignment: RoundsAssignment, job: FitJob[_Kept], trained: Trained) -> Answer:

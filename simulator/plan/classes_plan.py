@@ -11,7 +11,8 @@ from fleetledger.simulator.datasets.labels import (
     without_samples_of,
 )
 from fleetledger.simulator.errors import PlanError
-from fleetledger.simulator.plan.requests import PlanRequest, StageDeal
+from fleetledger.simulator.plan.requests import PlanRequest
+from fleetledger.simulator.plan.rows import StageDeal
 from fleetledger.simulator.plan.stage_notes import describe_unreached
 from fleetledger.simulator.plan.stages import Stages, describe_unequal, divide_classes
 

@@ -6,16 +6,13 @@ LGA calls the groups Z_o, Z_n and Z_a, FBL S_o, S_c and S_n.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fleetledger.simulator.plan.fleet_plan import Group
 from fleetledger.simulator.plan.roster import Roster
 from fleetledger.simulator.plan.shares import part_of
-
-if TYPE_CHECKING:  # settings name the plans of the table, which need this
-    from fleetledger.simulator.scenario.sections import GroupSettings
+from fleetledger.simulator.scenario.sections import GroupSettings
 
 
 def group_devices(

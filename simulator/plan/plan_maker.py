@@ -16,8 +16,9 @@ from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, Group,
 from fleetledger.simulator.plan.groups import excluded_devices
 from fleetledger.simulator.plan.plans import PLANS
 from fleetledger.simulator.plan.presence import Presence, draw_presence
-from fleetledger.simulator.plan.requests import PlanRequest, StageDeal
+from fleetledger.simulator.plan.requests import PlanRequest
 from fleetledger.simulator.plan.roster import Roster
+from fleetledger.simulator.plan.rows import StageDeal
 from fleetledger.simulator.plan.stage_notes import describe_excluded, describe_offline
 from fleetledger.simulator.scenario.model import Scenario
 

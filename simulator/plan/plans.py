@@ -13,33 +13,28 @@ stage, device, sample, and if wanted label and domain.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from fleetledger.runtime.count_words import count_of
-from fleetledger.runtime.errors import shorten
-from fleetledger.runtime.registry import Registry, RegistryError
-from fleetledger.runtime.setting_faults import describe_faults
 from fleetledger.runtime.strict import Strict
 from fleetledger.simulator.datasets.labels import Indices, Labels
 from fleetledger.simulator.datasets.samples import domains_of
 from fleetledger.simulator.errors import PlanError
 from fleetledger.simulator.plan.classes_plan import deal_classes
 from fleetledger.simulator.plan.plan_files import read_plan_file
-from fleetledger.simulator.plan.requests import PlanRequest, StageDeal
-from fleetledger.simulator.plan.rows import PlanRows, rows_of
+from fleetledger.simulator.plan.plan_table import PLANS, Plan, deal_rows, options_of
+from fleetledger.simulator.plan.requests import PlanRequest
+from fleetledger.simulator.plan.rows import StageDeal
 from fleetledger.simulator.plan.shares import part_of
 from fleetledger.simulator.plan.stages import divide_classes
 from fleetledger.simulator.plan.streams import random_stream
 
-Options = Mapping[str, Any]
-RowsOf = Callable[..., object]
-"""A plan of one's own: `(data, stages, devices, random, **options)` to rows."""
+__all__ = ["PLANS"]
 
 
 class PlanOptions(Strict):
@@ -73,71 +68,6 @@ class DomainOptions(PlanOptions):
 
     order: Literal["as-is", "seeded"] = "as-is"
     """In which order domains come: as the data set names them, or shuffled by the run's seed."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A plan by the name that `[stages]` gives it."""
-
-    deal: Callable[[PlanRequest, Any, Labels], Sequence[StageDeal]]
-    """Returns the stages from the options and the labels of all training samples, of which those
-    below 0 are left out. Raises `PlanError` or `PartitionError`."""
-    check: Callable[[Options], Any]
-    """Returns the options as `deal` takes them; raises `PlanError`."""
-    deals: bool = True
-    """Whether samples are dealt by `[devices.partition]` to those that `[devices.groups]` names;
-    else the plan says itself who gets what."""
-    repeats: bool = True
-    """Whether a class may come with several stages."""
-    of_file: bool = False
-    """Whether `stages.file` says it."""
-
-
-def plan_of(name: str, value: object) -> Plan:
-    """Return what a distribution or a program registers as a plan; raise `RegistryError`."""
-    if isinstance(value, Plan):
-        return value
-    if not callable(value):
-        raise RegistryError(
-            f"plan: {name!r} is {shorten(value)}; give a function of data, stages, devices and "
-            "random that returns rows"
-        )
-    rows = value
-
-    def check(given: Options) -> Options:
-        known = list(inspect.signature(rows).parameters.values())[4:]
-        names = [item.name for item in known]
-        open_ended = any(item.kind is item.VAR_KEYWORD for item in known)
-        strange = [each for each in given if each not in names and not open_ended]
-        if strange:
-            takes = f"one of {', '.join(names)}" if names else "none"
-            raise PlanError(f"stages.options.{strange[0]}: plan {name!r} takes {takes}")
-        return given
-
-    def deal(request: PlanRequest, options: Options, labels: Labels) -> Sequence[StageDeal]:
-        del labels  # rows say all
-        stages, devices = request.stages.total, request.roster.known(request.stages.total)
-        found = rows(request.train, stages, devices, request.random, **options)
-        return deal_rows(request, rows_of(found, f"plan {name!r}"), f"plan {name!r}")
-
-    return Plan(deal, check, deals=False)
-
-
-def _options(model: type[Strict]) -> Callable[[Options], Strict]:
-    def check(given: Options) -> Strict:
-        try:
-            return model.model_validate(given)
-        except ValidationError as error:
-            raise PlanError(describe_faults(error, model, "stages.options")) from error
-
-    return check
-
-
-def deal_rows(request: PlanRequest, rows: PlanRows, source: str) -> Sequence[StageDeal]:
-    """Return the stages of rows; raise `PlanError` that names `source`."""
-    devices = request.roster.known(request.stages.total)
-    checked = rows.checked(request.train, request.stages.total, devices, source)
-    return checked.deals(request.labels)
 
 
 def thinned(labels: Labels, order: Sequence[int], ratio: float | None) -> Labels:
@@ -308,14 +238,13 @@ class NoOptions(Strict):
 _OURS = {
     "classes": Plan(
         _of_ours(lambda request, _, labels: deal_classes(request, labels)),
-        _options(PlanOptions),
+        options_of(PlanOptions),
         repeats=False,
     ),
-    "blurry": Plan(_of_ours(_blurry), _options(BlurryOptions)),
-    "repetition": Plan(_of_ours(_repetition), _options(RepetitionOptions)),
-    "domains": Plan(_of_ours(_domains), _options(DomainOptions)),
-    "own-orders": Plan(_of_ours(_own_orders), _options(PlanOptions)),
-    "rows": Plan(_rows, _options(NoOptions), deals=False, of_file=True),
+    "blurry": Plan(_of_ours(_blurry), options_of(BlurryOptions)),
+    "repetition": Plan(_of_ours(_repetition), options_of(RepetitionOptions)),
+    "domains": Plan(_of_ours(_domains), options_of(DomainOptions)),
+    "own-orders": Plan(_of_ours(_own_orders), options_of(PlanOptions)),
+    "rows": Plan(_rows, options_of(NoOptions), deals=False, of_file=True),
 }
-PLANS = Registry[Plan]("plan", "fleetledger.plans", plan_of).own(_OURS)
-"""By name; `[stages]` takes a name once it is here."""
+PLANS.own(_OURS)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.plan.streams import random_stream
-
-if TYPE_CHECKING:  # settings name the plans of the table, which need this
-    from fleetledger.simulator.scenario.sections import DeviceSettings
+from fleetledger.simulator.scenario.sections import DeviceSettings
 
 
 def draw_slowness(

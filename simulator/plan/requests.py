@@ -1,10 +1,9 @@
-"""What a plan is asked, and what it says: for every stage who gets which samples."""
+"""What a plan is made of: a data set, settings and a seed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,28 +11,11 @@ from fleetledger.simulator.datasets.labels import Indices, Labels
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.errors import PartitionError
 from fleetledger.simulator.plan.dealer import Dealer
+from fleetledger.simulator.plan.fleet_plan import Group
 from fleetledger.simulator.plan.groups import group_devices
 from fleetledger.simulator.plan.roster import Roster
 from fleetledger.simulator.plan.streams import random_stream
-
-if TYPE_CHECKING:  # settings name the plans of the table, which are made of this
-    from fleetledger.simulator.plan.fleet_plan import Group
-    from fleetledger.simulator.scenario.sections import DeviceSettings, StageSettings
-
-
-@dataclass(frozen=True)
-class StageDeal:
-    """One stage of a plan: who gets what."""
-
-    classes: tuple[int, ...]
-    """Labels that its samples have, or show, as far as the stage is about them."""
-    shares: Mapping[int, Indices]
-    """Training samples of each device, by its number from 1; ascending."""
-    labels: Mapping[int, Indices] | None = None
-    """The labels that each device is given with its samples; None where they are the true ones."""
-    domains: Mapping[int, Sequence[str]] | None = None
-    """Their domains likewise; None where they are those of the data set."""
-    notes: tuple[str, ...] = ()
+from fleetledger.simulator.scenario.sections import DeviceSettings, StageSettings
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fleetledger.runtime.count_words import count_of
 from fleetledger.simulator.errors import PlanError
-
-if TYPE_CHECKING:  # settings name the plans of the table, which need this
-    from fleetledger.simulator.scenario.sections import Absence, DeviceSettings
+from fleetledger.simulator.scenario.sections import Absence, DeviceSettings
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.labels import Indices, Labels
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.errors import PlanError
-from fleetledger.simulator.plan.requests import StageDeal
 
 TRUTH = -1
 """As a label: the one that the sample has."""
@@ -24,6 +23,21 @@ NEEDED = ("stage", "device", "sample")
 COLUMNS = (*NEEDED, "label", "domain")
 Column: TypeAlias = "Sequence[object] | NDArray[Any]"
 _DEVICE = re.compile(r"device-([0-9]+)")
+
+
+@dataclass(frozen=True)
+class StageDeal:
+    """One stage of a plan: who gets what."""
+
+    classes: tuple[int, ...]
+    """Labels that its samples have, or show, as far as the stage is about them."""
+    shares: Mapping[int, Indices]
+    """Training samples of each device, by its number from 1; ascending."""
+    labels: Mapping[int, Indices] | None = None
+    """The labels that each device is given with its samples; None where they are the true ones."""
+    domains: Mapping[int, Sequence[str]] | None = None
+    """Their domains likewise; None where they are those of the data set."""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

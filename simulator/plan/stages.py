@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +11,7 @@ from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.errors import PlanError
 from fleetledger.simulator.plan.orders import ORDERS
-
-if TYPE_CHECKING:  # settings name the plans of the table, which need this
-    from fleetledger.simulator.scenario.sections import StageSettings
+from fleetledger.simulator.scenario.sections import StageSettings
 
 Stages = tuple[tuple[int, ...], ...]
 """The labels of every stage."""

@@ -19,12 +19,15 @@ from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.message import is_absent
 from fleetledger.simulator.datasets.loading import DATA_SETS, DataSettings
+from fleetledger.simulator.errors import PlanError
 from fleetledger.simulator.plan import orders, partitions, plans
 from fleetledger.simulator.scenario import sections
 from fleetledger.simulator.scenario.backbone import BackboneSettings
 from fleetledger.simulator.scenario.rollout import RolloutSettings
 
 _WITHOUT_FLEET = "joint"
+_SAID_BY_ROWS = ("order", "classes", "first", "setting", "lists")
+"""Fields of `[stages]` that rows say."""
 
 
 class Scenario(Strict):
@@ -68,6 +71,7 @@ class Scenario(Strict):
                 f"images have no owners; take another rule, or one of {', '.join(others)}"
             )
         _check_masks(self)
+        _check_stages(self.stages)
         _check_plan(self)
         _check_hues(self)
         _check_absences(self)
@@ -97,6 +101,35 @@ def _check_masks(scenario: Scenario) -> None:
         raise ValueError(
             f"backbone.size: {list(size)} with the data set {name!r}; height and width are for "
             "pictures with masks, so give one side"
+        )
+
+
+def _check_stages(stages: sections.StageSettings) -> None:
+    plan, fields = plans.PLANS[stages.plan], type(stages).model_fields
+    try:
+        plan.check(stages.options)
+    except PlanError as error:
+        raise ValueError(str(error)) from error
+    if plan.of_file and stages.file is None:
+        raise ValueError(
+            f"stages.file: missing; plan {stages.plan!r} is read from one, like plan.csv"
+        )
+    if stages.file is not None and not plan.of_file:
+        raise ValueError(
+            f"stages.file: {stages.file!r} beside plan {stages.plan!r}; leave it out, or set plan "
+            "to 'rows'"
+        )
+    for name in _SAID_BY_ROWS if not plan.deals else ():
+        value = getattr(stages, name)
+        if value != fields[name].default:
+            raise ValueError(
+                f"stages.{name}: {value!r} beside plan {stages.plan!r}, whose rows say which "
+                "samples come when; leave it out"
+            )
+    if plan.repeats and stages.by_reports:
+        raise ValueError(
+            f"stages.opened_by: 'reports' beside plan {stages.plan!r}; devices report classes that "
+            "are new, and none that return: set it to 'schedule'"
         )
 
 

@@ -21,8 +21,7 @@ from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.strict import NameIn, Strict
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.loading import Share
-from fleetledger.simulator.errors import PlanError
-from fleetledger.simulator.plan import orders, partitions, plans
+from fleetledger.simulator.plan import orders, partitions, plan_table
 
 
 class BaseSession(Strict):
@@ -58,14 +57,13 @@ def _is_empty(value: object) -> bool:
 
 ONLY_WITHOUT_LISTS = ("order", "classes", "count", "first", "setting")
 """Fields of `[stages]` that say what `lists` says too."""
-_SAID_BY_ROWS = ("order", "classes", "first", "setting", "lists")
 _SAID_BY_SETTING = ("count", "first")
 
 
 class StageSettings(Strict):
     """`[stages]`: in which order classes come, and how many with each stage."""
 
-    plan: Annotated[str, NameIn(plans.PLANS)] = "classes"
+    plan: Annotated[str, NameIn(plan_table.PLANS)] = "classes"
     """`classes`: every class with one stage. `blurry`: a share of its samples with another.
     `repetition`: classes come back with other samples. `domains`: every stage brings all classes in
     another domain. `own-orders`: every device has its own order of classes. `rows`: as `file` says
@@ -120,7 +118,6 @@ class StageSettings(Strict):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        _check_plan(self)
         if self.lists:
             _check_lists(self)
             return self
@@ -425,33 +422,6 @@ class EvaluationSettings(Strict):
     """Of a method whose coordinator distils the devices' models: measure in every round also how
     they answer together, and how their mean does before it is distilled. A round's answers are in
     memory for it."""
-
-
-def _check_plan(stages: StageSettings) -> None:
-    plan, fields = plans.PLANS[stages.plan], type(stages).model_fields
-    try:
-        plan.check(stages.options)
-    except PlanError as error:
-        raise ValueError(str(error)) from error
-    if plan.of_file and stages.file is None:
-        raise ValueError(f"file: missing; plan {stages.plan!r} is read from one, like plan.csv")
-    if stages.file is not None and not plan.of_file:
-        raise ValueError(
-            f"file: {stages.file!r} beside plan {stages.plan!r}; leave it out, or set plan to "
-            "'rows'"
-        )
-    for name in _SAID_BY_ROWS if not plan.deals else ():
-        value = getattr(stages, name)
-        if value != fields[name].default:
-            raise ValueError(
-                f"{name}: {value!r} beside plan {stages.plan!r}, whose rows say which samples come "
-                "when; leave it out"
-            )
-    if plan.repeats and stages.by_reports:
-        raise ValueError(
-            f"opened_by: 'reports' beside plan {stages.plan!r}; devices report classes that are "
-            "new, and none that return: set it to 'schedule'"
-        )
 
 
 def _check_lists(stages: StageSettings) -> None:
