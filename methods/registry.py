@@ -22,7 +22,7 @@ from fleetledger.methods.statistics.sides import (
     StatisticsCoordinator,
     StatisticsDevice,
 )
-from fleetledger.methods.steps import Steps
+from fleetledger.methods.steps import MethodSteps
 from fleetledger.runtime.errors import cut, shorten
 from fleetledger.runtime.registry import Registry, RegistryError
 from fleetledger.schemas.presence import Capabilities
@@ -42,7 +42,7 @@ class Method:
     """A method by name: the package with its `DESCRIPTOR` and its modules of both sides."""
 
     package: str
-    steps: type[Steps] | None = None
+    steps: type[MethodSteps] | None = None
     """What of it is of somebody's own, under the `name`."""
     name: str = ""
 
@@ -68,7 +68,7 @@ def _with_steps(side: Any, method: Method) -> object:  # noqa: ANN401 - of any m
 
 def _taken(name: str, value: object) -> Method:
     """Return what a distribution or a program registers as a method."""
-    if isinstance(value, type) and issubclass(value, Steps):
+    if isinstance(value, type) and issubclass(value, MethodSteps):
         value.name = name
         return Method(value.package, value, name)
     if isinstance(value, Method):

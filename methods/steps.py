@@ -31,7 +31,7 @@ from fleetledger.schemas.message import Message
 AssignmentT = TypeVar("AssignmentT", bound=Message)
 
 
-class Steps:
+class MethodSteps:
     """The base of the bases; `settings` are those of a fleet, read and checked."""
 
     package: ClassVar[str]
@@ -98,7 +98,9 @@ class Steps:
 _OURS = "fleetledger."
 
 
-def assignment_of(base: type[AssignmentT], steps: type[Steps], name: str) -> type[AssignmentT]:
+def assignment_of(
+    base: type[AssignmentT], steps: type[MethodSteps], name: str
+) -> type[AssignmentT]:
     """Return the assignment of the base with the settings of the steps."""
     made = create_model(
         f"{steps.__name__}Assignment",
@@ -116,7 +118,7 @@ class TakesSteps(Generic[AssignmentT]):
 
     assignment_type: type[AssignmentT]
 
-    def with_steps(self, steps: type[Steps], name: str) -> Self:
+    def with_steps(self, steps: type[MethodSteps], name: str) -> Self:
         """Return the side of a method that changes steps of this one."""
         made = type(self)()
         made.assignment_type = assignment_of(self.assignment_type, steps, name)

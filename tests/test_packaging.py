@@ -132,7 +132,7 @@ import schemas, export, methods, transport
 import fleetledger
 
 with fleetledger.active_model(sys.argv[1]) as model:
-    print(schemas.WHOSE, transport.WHOSE, model.predict(sys.argv[2]).version)
+    print(schemas.WHOSE, transport.WHOSE, model.classify(sys.argv[2]).version)
 """
 
 

@@ -45,7 +45,7 @@ from fleetledger.coordinator.topics.releases.rules import Releases, SignRelease,
 from fleetledger.coordinator.topics.rollouts.rules import Rollouts
 from fleetledger.coordinator.topics.rounds.adapters import Adapting
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
-from fleetledger.coordinator.topics.rounds.rules import Rounds
+from fleetledger.coordinator.topics.rounds.rules import TrainingRounds
 from fleetledger.coordinator.topics.stages.opening import Opening
 from fleetledger.coordinator.topics.stages.rules import CanLearn, Stages
 from fleetledger.runtime.errors import SchemaError
@@ -77,7 +77,7 @@ class Core:
         self.stages = Stages(rules.stages, self.state, self.live, can_learn)
         self.opening = Opening(rules.stages, self.state, self.stages)
         self.temperature = Temperature(self.state)
-        self.rounds = Rounds(rules, self.state, self.live, self.stages, can_learn)
+        self.rounds = TrainingRounds(rules, self.state, self.live, self.stages, can_learn)
         self.adapting = Adapting(rules.adapter, self.state, self.live, self.stages)
         self.releases = Releases(rules.release, self.state, sign_release or SignsNothing())
         self.models = Models(rules, self.state, self.live, self.releases)

@@ -13,7 +13,7 @@ from fleetledger.learning.numerics.ridge import solve_ridge
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fed3r.settings import Fed3rSettings
 from fleetledger.methods.statistics.linear_head import cosine_weights
-from fleetledger.methods.steps import Steps
+from fleetledger.methods.steps import MethodSteps
 from fleetledger.schemas.values import ClassName
 
 Floats = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ class Sums:
     class_names: tuple[ClassName, ...]
 
 
-class Statistics(Steps):
+class Statistics(MethodSteps):
     """One pass over frozen features: devices send exact sums, and the head is solved from them.
 
     | step | side | when |

@@ -12,7 +12,7 @@ from typing_extensions import Self
 from fleetledger.learning.networks.plan import is_buffer
 from fleetledger.learning.numerics.herding import herd
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.steps import Steps
+from fleetledger.methods.steps import MethodSteps
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import shorten
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-class TrainingSteps(Steps):
+class TrainingSteps(MethodSteps):
     """The steps that devices and coordinator take in a round.
 
     | step | side | when |

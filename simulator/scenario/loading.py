@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from fleetledger.coordinator.topics.rollouts.plan import plan_content
 from fleetledger.methods.registry import METHODS
-from fleetledger.methods.steps import Steps
+from fleetledger.methods.steps import MethodSteps
 from fleetledger.runtime.setting_faults import describe_faults
 from fleetledger.runtime.user_text import decode_text
 from fleetledger.simulator.datasets.loading import DataSettings
@@ -83,7 +83,7 @@ def plain_content(told: Mapping[str, Any]) -> Content:
     """Return a mapping as a file of it would be read: objects as their sections, paths as text."""
     plain: Content = {}
     for name, value in told.items():
-        if isinstance(value, Steps):
+        if isinstance(value, MethodSteps):
             METHODS.add(value.registered_name(), type(value))
         known = value.as_section() if hasattr(value, "as_section") else value
         if isinstance(known, os.PathLike):

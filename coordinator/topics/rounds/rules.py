@@ -42,7 +42,7 @@ from fleetledger.coordinator.topics.rounds.stage_end import RoundFinishing
 from fleetledger.coordinator.topics.stages.rules import CanLearn, Stages
 
 
-class Rounds:
+class TrainingRounds:
     """Decides what comes next in the rounds of a network, and about what workers made of them."""
 
     def __init__(
