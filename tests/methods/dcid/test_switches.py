@@ -138,9 +138,10 @@ SWITCHES = {
 }
 """What is compared with what, by the switch that is turned."""
 
-OTHERWISE = {"preset", "learner", "adaptive", "base", "rate", "epochs"}
-"""Settings that other tests turn: presets and phases in test_settings, LUCIR's factor in
-test_training, a base session from elsewhere in test_sessions; rates and epochs are the engine's."""
+OTHERWISE = {"preset", "learner", "adaptive", "base", "rate", "epochs", "network_options"}
+"""Settings that other tests turn: options of networks in test_named_networks, presets and phases in
+test_settings, LUCIR's factor in test_training, a base session from elsewhere in test_sessions;
+rates and epochs are the engine's."""
 
 BY_SHAPE = {"network", "head", "evaluation"}
 
