@@ -27,7 +27,11 @@ from fleetledger.simulator.scenario.overrides import (
     merge,
     read_overrides,
 )
-from fleetledger.simulator.scenario.sections import ONLY_WITHOUT_LISTS, MethodSettings
+from fleetledger.simulator.scenario.sections import (
+    ONLY_WITHOUT_LISTS,
+    MethodSettings,
+    StageSettings,
+)
 from fleetledger.simulator.scenario.shipped import shipped_names, shipped_text
 from fleetledger.simulator.scenario.studies import study_names
 from fleetledger.simulator.scenario.trainer import JOINT, JOINT_TRAINS_AS
@@ -174,8 +178,8 @@ def read_toml(source: str, text: str) -> Content:
 
 
 def changed(content: Content, changes: Content) -> Content:
-    """Return content with changes; another method leaves out the settings of the one before."""
-    return merge(_for_method(content, changes), changes)
+    """Return content with changes; another method or plan leaves out settings of the one before."""
+    return merge(_for_plan(_for_method(content, changes), changes), changes)
 
 
 def resolve_paths(content: Content, folder: Path) -> Content:
@@ -199,6 +203,17 @@ def _for_method(content: Content, changes: Content) -> Content:
     if _whose_settings(old.get("name", default)) == _whose_settings(new["name"]):
         return content
     return content | {"method": {field: old[field] for field in old if field != "settings"}}
+
+
+def _for_plan(content: Content, changes: Content) -> Content:
+    """Return `content` without the plan's options and file where `changes` name another plan."""
+    old, new = content.get("stages"), changes.get("stages")
+    if not isinstance(old, dict) or not isinstance(new, dict) or "plan" not in new:
+        return content
+    if old.get("plan", StageSettings().plan) == new["plan"]:
+        return content
+    kept = {field: old[field] for field in old if field not in ("options", "file")}
+    return content | {"stages": kept}
 
 
 def _whose_settings(name: Any) -> Any:  # noqa: ANN401 - not checked yet

@@ -202,3 +202,10 @@ def test_every_scenario_that_ships_can_be_read_and_written(name: str):
     scenario = load_scenario(name)
     assert parse_scenario(name, scenario_to_toml(scenario), Path("/")) == scenario
     assert scenario.description
+
+
+def test_another_plan_leaves_out_the_options_of_the_one_before() -> None:
+    other = load_scenario("digits-repetition", ["stages.plan=blurry", "stages.options.share=0.1"])
+    assert other.stages.options == {"share": 0.1}
+    same = load_scenario("digits-repetition", ["stages.plan=repetition"])
+    assert same.stages.options == {"again": 0.5}
