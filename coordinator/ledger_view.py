@@ -11,6 +11,7 @@ from fleetledger.coordinator.errors import MissingLibraryError
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.reports.reports import ShownEntry
+from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.pip_command import pip_install
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ class LedgerView:
         with ledger_of(self._home) as ledger:
             place = index + ledger.size if index < 0 else index
             if not 0 <= place < ledger.size:
-                raise IndexError(f"index: {index} is not in the ledger of {ledger.size} entries")
+                held = count_of(ledger.size, "entry", "entries")
+                raise IndexError(f"index: {index} is not in the ledger of {held}")
             return ledger.entry(place)
 
     def __iter__(self) -> Iterator[Entry]:

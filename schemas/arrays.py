@@ -48,8 +48,8 @@ class ArrayPreprocessing(Strict):
     def _fits_together(self) -> Self:
         if prod(self.shape) > MAX_ARRAY_NUMBERS:
             raise ValueError(
-                f"shape: {list(self.shape)} is {prod(self.shape):,} numbers of one sample; give at "
-                f"most {MAX_ARRAY_NUMBERS:,}, or shorter windows"
+                f"shape: {list(self.shape)} is {count_of(prod(self.shape), 'number')}; give a "
+                f"sample at most {MAX_ARRAY_NUMBERS:,}, or shorter windows"
             )
         for field, values in (("mean", self.mean), ("deviation", self.deviation)):
             if len(values) not in (1, self.shape[0]):

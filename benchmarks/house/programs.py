@@ -6,7 +6,7 @@ import ast
 
 from benchmarks.house.source import File, Source
 
-PARTS = {"coordinator": ("Shell", "Engine"), "device_agent": ("Agent",)}
+PARTS = {"coordinator": ("Shell", "Engine"), "device_agent": ("AgentShell",)}
 """By room the classes whose making is that of a program: the shell, and the core on its ledger."""
 
 

@@ -231,7 +231,7 @@ class _Told:
         part = self._contribution(index, number).part
         began = 0 if part.round is None else part.round.number
         if began not in self._opened:
-            raise LedgerError(f"entry {index}: its input {number} answers no round before it")
+            raise LedgerError(f"entry {index}: input {number} is an answer to no round before it")
         return RoundAnswered(
             number,
             part.payload,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fleetledger.coordinator.core.phrases import count_of, span
 from fleetledger.coordinator.live.snapshot import StageWait
+from fleetledger.runtime.count_words import agree
 from fleetledger.runtime.strict import Strict
 from fleetledger.runtime.times import IsoTime, clock_time
 
@@ -49,7 +50,7 @@ def stage_wait(wait: StageWait, now_ns: int) -> Wait:
 
 def buffer_wait(answers: int, latest_ns: int, now_ns: int) -> Wait:
     """Return what closes an asynchronous round that takes so many answers."""
-    whom = "an answer comes" if answers == 1 else f"{answers} answers have come"
+    whom = f"{count_of(answers, 'answer')} {agree(answers, 'has', 'have')} come"
     return Wait(
         sentence=f"It closes when {whom}, or at {clock_time(latest_ns, now_ns)}.",
         until=latest_ns,

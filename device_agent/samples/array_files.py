@@ -19,6 +19,7 @@ import numpy.typing as npt
 from fleetledger.device_agent.kinds import ARRAY, MAX_FILE_BYTES
 from fleetledger.learning.errors import ArrayError
 from fleetledger.learning.numerics.arrays import PARQUET, array_content, read_array, samples_in
+from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.regular_files import open_regular
 
 Shape = tuple[int, ...]
@@ -95,9 +96,8 @@ class _Files:
                     self._kept.move_to_end(path)
                     return kept[1]
             if status.st_size > MAX_FILE_BYTES:
-                raise ArrayError(
-                    f"array: {status.st_size} bytes exceed {MAX_FILE_BYTES}; {ARRAY.smaller}"
-                )
+                size = count_of(status.st_size, "byte")
+                raise ArrayError(f"array: {size}, more than {MAX_FILE_BYTES}; {ARRAY.smaller}")
             data = file.read(MAX_FILE_BYTES)
         values = read_array(data, path.suffix.lower())
         self._keep(path, state, values)

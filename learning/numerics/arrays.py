@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleetledger.learning.errors import ArrayError
+from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.pip_command import pip_install
 
 NPY, NPZ, PARQUET = ".npy", ".npz", ".parquet"
@@ -124,8 +125,8 @@ def _way_out(shape: tuple[int, ...], spec: ArraySpec) -> str:
     wanted = list(spec.shape)
     if samples_in(shape, spec.shape) is not None:
         return (
-            f"these are {shape[0]} samples of {wanted}; set `[data] shape = {wanted}` in "
-            "agent.toml, or give them one by one"
+            f"these are {count_of(shape[0], 'sample')} of {wanted}; set `[data] shape = {wanted}` "
+            "in agent.toml, or give them one by one"
         )
     if sorted(shape) == sorted(spec.shape):
         return f"the model takes {wanted}; transpose it"
@@ -142,7 +143,7 @@ def _as_floats(values: AnyArray) -> Floats:
 def _of_npy(data: bytes) -> AnyArray:
     """Read an `.npy` file without NumPy's reader, which makes room before it looks."""
     if data[:6] != _MAGIC or len(data) < 12 or data[6] not in (1, 2, 3):
-        raise ArrayError(f"array: {len(data)} bytes are no .npy file; save it with numpy.save")
+        raise ArrayError(f"array: {count_of(len(data), 'byte')}, and no .npy file; use numpy.save")
     begin = 10 if data[6] == 1 else 12
     length = int.from_bytes(data[8:begin], "little")
     try:
@@ -156,8 +157,8 @@ def _of_npy(data: bytes) -> AnyArray:
     has, needs = len(data) - begin - length, prod(shape) * dtype.itemsize
     if has != needs:
         raise ArrayError(
-            f"array: {has} bytes of numbers, where shape {list(shape)} of {dtype} has {needs}; "
-            "copy the file again"
+            f"array: {count_of(has, 'byte')} of numbers, where shape {list(shape)} of {dtype} "
+            f"has {needs}; copy the file again"
         )
     numbers = np.frombuffer(data, dtype, offset=begin + length)
     return numbers.reshape(shape, order="F" if turned else "C")
@@ -166,7 +167,7 @@ def _of_npy(data: bytes) -> AnyArray:
 def _header(text: bytes) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
     """Return shape, type and whether the order is Fortran's; raise what damaged text raises."""
     if len(text) > _MOST_OF_A_HEADER:
-        raise ValueError(f"{len(text)} bytes")
+        raise ValueError(count_of(len(text), "byte"))
     header = ast.literal_eval(text.decode("latin-1").strip())
     shape, turned = tuple(header["shape"]), header["fortran_order"]
     known = all(type(axis) is int and axis >= 0 for axis in shape) and type(turned) is bool

@@ -122,7 +122,8 @@ class LabelledTexts(_Labelled):
             size = len(text.encode("utf-8", "surrogatepass"))
             if not 0 < size <= TEXT.most_bytes:
                 raise DatasetError(
-                    f"texts: number {index} has {size} bytes; give 1 to {TEXT.most_bytes}"
+                    f"texts: number {index} has {count_of(size, 'byte')}; give 1 to "
+                    f"{TEXT.most_bytes}"
                 )
         self._check(len(self.texts))
 

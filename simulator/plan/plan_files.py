@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.errors import PlanError
 from fleetledger.simulator.plan.rows import COLUMNS, Column, PlanRows, columns_to_rows
@@ -37,7 +38,7 @@ def _csv(path: Path) -> Columns:
         rows = [list(row.values()) for row in reader]
     broken = next((n for n, row in enumerate(rows, start=1) if len(row) != len(names)), None)
     if broken is not None or any(None in row for row in rows):
-        raise ValueError(f"row {broken or 1} has not {len(names)} fields")
+        raise ValueError(f"row {broken or 1} has not {count_of(len(names), 'field')}")
     return {name: [row[place] for row in rows] for place, name in enumerate(names)}
 
 

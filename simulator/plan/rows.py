@@ -145,8 +145,8 @@ def rows_of(found: object, source: str) -> PlanRows:
     widths = {len(row) for row in rows}
     if len(widths) > 1 or not widths <= {3, 4, 5}:
         raise PlanError(
-            f"{source}: rows of {', '.join(map(str, sorted(widths)))} fields; give all of them "
-            f"three to five: {', '.join(COLUMNS)}"
+            f"{source}: numbers of fields in a row: {', '.join(map(str, sorted(widths)))}; give "
+            f"all rows three to five: {', '.join(COLUMNS)}"
         )
     width = widths.pop() if widths else len(NEEDED)
     return columns_to_rows(

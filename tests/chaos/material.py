@@ -13,8 +13,10 @@ from pathlib import Path
 from fleetledger.coordinator.core.rules import BoundRules, ModelRules, RolloutRules, StageRules
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.models.networks import prepare_network
+from fleetledger.coordinator.program.command_client import send_all
 from fleetledger.coordinator.program.tokens import invite
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
 from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.device_agent.home.keys import KeyRing
@@ -33,7 +35,7 @@ from fleetledger.simulator.backbones.loading import Backbone, load_backbone
 from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.datasets.samples import SampleSet
-from fleetledger.simulator.engines.mqtt.homes import admit, carry_out
+from fleetledger.simulator.engines.mqtt.homes import carry_out
 from fleetledger.simulator.engines.paths import sample_path
 from fleetledger.simulator.engines.rounds import import_backbone, method_settings, round_rules
 from fleetledger.simulator.errors import ScenarioError
@@ -188,7 +190,7 @@ def prepare(scenario: Scenario, folder: Path, *, keys: bool = True) -> ChaosMate
     else:
         carry_out(home, import_backbone(home, backbone.name, backbone.data, backbone.preprocessing))
     if not keys:
-        admit(home, plan.devices)
+        send_all(home, [AdmitDevice(device=device) for device in plan.devices])
         return ChaosMaterial(scenario, split, plan, folder)
     for device in plan.devices:
         token = invite(home, device, _TOKEN_HOURS).token

@@ -268,8 +268,8 @@ class Agent:
         """Return the home; raise `AgentEndedError` where the agent does not run."""
         if self._process != os.getpid():
             raise AgentEndedError(
-                f"{self._name} runs in process {self._process}, from which this one was forked; "
-                "call it there, or make one of another home here"
+                f"{self._name} is of process {self._process}, from which this one was forked; call "
+                "it there, or make one of another home here"
             )
         if self._opened is None:
             raise AgentEndedError(f"{self._name} was not begun; call it inside `with`")

@@ -28,6 +28,7 @@ from fleetledger.device_agent.settings import AgentDataSettings
 from fleetledger.learning.errors import SampleError
 from fleetledger.learning.numerics.arrays import NPY, NPZ, array_content, read_array
 from fleetledger.learning.numerics.preprocessing import decode_picture, open_picture
+from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import InvalidValueError, shorten
 from fleetledger.schemas.class_names import fault_of
 from fleetledger.schemas.values import ClassName, Digest
@@ -89,7 +90,8 @@ def file_of(sample: Sample, settings: AgentDataSettings) -> tuple[bytes, str]:
             f"{wanted}, or a file's content or path"
         )
     if len(found[0]) > kind.most_bytes:
-        raise GiveError(f"sample: {len(found[0])} bytes exceed {kind.most_bytes}; {kind.smaller}")
+        size = count_of(len(found[0]), "byte")
+        raise GiveError(f"sample: {size}, more than {kind.most_bytes}; {kind.smaller}")
     return found
 
 

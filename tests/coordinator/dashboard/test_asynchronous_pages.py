@@ -56,6 +56,6 @@ def test_sentences_are_right_for_one_and_two() -> None:
         return next(iter(now.lines())) + now.wait.sentence
 
     assert lines(0, 1, 1).startswith("round 7: 0 of 1 answer came; 1 device trains")
-    assert "It closes when an answer comes, or at " in lines(0, 1, 1)
+    assert "It closes when 1 answer has come, or at " in lines(0, 1, 1)
     assert lines(1, 2, 2).startswith("round 7: 1 of 2 answers came; 2 devices train")
     assert "It closes when 2 answers have come, or at " in lines(1, 2, 2)

@@ -99,4 +99,5 @@ def test_every_form_of_a_study_that_ships_can_be_cut_to_a_tiny_step(name: str) -
     found = load_forms(name)
     assert len({form.name for form in found}) == len(found) >= 3
     for form in found:
-        assert tiny_step(form.scenario, Absent(data=True)).scenario.stages.total == 2
+        stages = form.scenario.stages.total
+        assert tiny_step(form.scenario, Absent(data=True)).scenario.stages.total == min(2, stages)

@@ -331,7 +331,7 @@ def test_an_error_of_the_application_goes_on(agent: Agent) -> None:
 def test_a_forked_process_is_refused(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     with agent:
         monkeypatch.setattr(agent, "_process", 1)
-        with pytest.raises(AgentEndedError, match="runs in process 1, from which this one was"):
+        with pytest.raises(AgentEndedError, match="is of process 1, from which this one was"):
             agent.give(frame(), "apple")
         monkeypatch.undo()
 

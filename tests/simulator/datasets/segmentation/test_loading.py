@@ -45,5 +45,5 @@ def test_a_set_in_which_nothing_is_shown_is_refused(tmp_path: Path):
     scenes = SegmentedImages(random_pictures(2), np.zeros((2, 6, 5), np.uint8), names(1))
     save_npz(tmp_path / "set.npz", Split(scenes, scenes))
     data = DataSettings(set="segmentation-npz", root=str(tmp_path / "set.npz"), per_class=2)
-    with pytest.raises(DatasetError, match="0 pictures to learn from"):
+    with pytest.raises(DatasetError, match="0 samples to learn from"):
         load_split(data, 0)
