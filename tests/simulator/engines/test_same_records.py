@@ -62,17 +62,19 @@ TRAINING = (
     "digits-lga",
     "digits-repetition",
     "digits-stsa-adapted",
+    "sensors-fedavg",
     "text-tiny",
 )
 """Need torch, also where it only learns the encoder."""
 BY_DAY = ("digits-fedhaf",)
 """Features of a frozen network. The others are by night: `mqtt/` trains by rounds, and programs of
 DCID, LGA and FBL are in `tests/end_to_end`."""
-SUMS = ("digits", "digits-blurry", "digits-domains", "digits-pooled")
+SUMS = ("digits", "digits-blurry", "digits-domains", "digits-pooled", "sensors")
 ROLLOUTS = ("digits-rollout-", "digits-adapter")
 NOT_HERE = {
     "demo": "its programs are asked for what only they can tell; else it is `digits`",
     "digits-1000": "a thousand programs",
+    "digits-asynchronous": "which answers meet in a round depends on the clock",
     "digits-joint": "no fleet",
     **dict.fromkeys(
         [

@@ -301,5 +301,6 @@ def test_a_method_that_a_child_lacks_is_the_reason_at_once(tmp_path: Path, cache
         engine.learn(prepared.plan.stages[0])
     first = str(ended.value).splitlines()[0]
     assert first.startswith("coordinator: ended by itself with status 1: ")
-    assert "method: 'here-alone' is unknown; the methods are stsa, " in first
+    assert "method 'here-alone' is of " in first
+    assert "which is not installed here; install it" in first
     assert processes_of(folder) == []
