@@ -24,7 +24,6 @@ def write_described(path: Path, model: bytes, beside: Path, text: str) -> None:
         write_whole(path, model)
         write_whole(beside, text)
     except OSError as error:
-        place = error.filename2 or error.filename
         raise OutputFileError(
-            f"{place}: cannot be written: {error.strerror}; choose another place"
+            f"{error.filename}: cannot be written: {error.strerror}; choose another place"
         ) from error

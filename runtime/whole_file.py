@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, data: bytes | str, mode: int = 0o666) -> None:
-    """Replace the file at `path` in one step; text is UTF-8. Raises `OSError`.
+    """Replace the file at `path` in one step; text is UTF-8. Raises an `OSError` that names `path`.
 
     The bytes are on the disk before the name is. `mode` is that of a new file, less the umask.
     """
@@ -23,7 +23,9 @@ def write_whole(path: Path, data: bytes | str, mode: int = 0o666) -> None:
             file.flush()
             os.fsync(descriptor)
         beside.replace(path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):  # the first error is the one to tell
             beside.unlink(missing_ok=True)
+        if isinstance(error, OSError):  # it names the file beside, of which the caller knows nothing
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise

@@ -16,7 +16,12 @@ def test_a_place_is_checked_before_the_work(tmp_path: Path) -> None:
         check_place(tmp_path / "lacking" / "a.onnx")
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a.onnx").mkdir()
-    with pytest.raises(OutputFileError, match=r"a\.onnx: cannot be written"):
-        write_described(tmp_path / "a.onnx", b"model", tmp_path / "a.json", "text")
+@pytest.mark.parametrize("place", ["folder.onnx", "file/a.onnx", "missing/a.onnx"])
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, place: str) -> None:
+    (tmp_path / "folder.onnx").mkdir()
+    (tmp_path / "file").touch()
+    path = tmp_path / place
+    with pytest.raises(OutputFileError, match=rf"^{path}: cannot be written: [^:]*; choose another"):
+        write_described(path, b"model", tmp_path / "a.toml", "text")
+    with pytest.raises(OutputFileError, match=rf"^{path}: cannot be written"):
+        write_described(tmp_path / "a.onnx", b"model", path, "text")

@@ -73,7 +73,8 @@ def test_what_cannot_be_written_leaves_what_was_there(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as raised:
         write_whole(path, b"bad")
+    assert raised.value.filename == str(path)
     assert path.read_bytes() == b"good"
     assert [item.name for item in tmp_path.iterdir()] == ["key"]
