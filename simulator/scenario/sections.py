@@ -415,7 +415,8 @@ class EvaluationSettings(Strict):
     """Solve the same ridge regression from all images pooled in float64 and report the distance."""
     on_devices: bool = False
     """Under `mqtt`: deal the test images evenly to the agents, who tell how many of them the model
-    that they run gets right."""
+    that they run gets right. From 50 on they also fit the next model's temperature, its
+    `logit_scale`: predictions stay, probabilities differ from those of a run without."""
     every_rounds: int = Field(default=1, ge=1)
     """The network is measured after every so many rounds, and after the last of a stage."""
     ensemble: bool = False

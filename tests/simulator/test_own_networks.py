@@ -65,6 +65,7 @@ def trunks_of(tmp_path: Path, engines: dict[str, object]) -> list[tuple[str, lis
         lines = (folder / "rounds.jsonl").read_text(encoding="utf-8").splitlines()
         manifest = json.loads((folder / "model" / "manifest.json").read_text(encoding="utf-8"))
         assert manifest["feature_width"] == 13
+        assert manifest["logit_scale"] == 1.0  # nothing was held out that could fit another
         accuracies = [json.loads(line)["record"]["accuracy"] for line in lines]
         found.append((manifest["frozen"]["digest"], accuracies))
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import nn
 
@@ -23,9 +25,10 @@ def group_norm_cnn(shape, width=8):
     )
 
 
-def mobilenet_v3_small(shape):
-    """torchvision's, without its last layer; dropout and batch norms with a momentum of 0.01."""
-    made = torchvision_module("models").mobilenet_v3_small(weights=None)
+def mobilenet_v3_small(shape, momentum=0.01):
+    """torchvision's, without its last layer; dropout and batch norms with its own momentum."""
+    norm = partial(nn.BatchNorm2d, eps=0.001, momentum=momentum)
+    made = torchvision_module("models").mobilenet_v3_small(weights=None, norm_layer=norm)
     made.features[0][0] = nn.Conv2d(shape[0], 16, 3, 2, 1, bias=False)
     made.classifier[3] = nn.Identity()
     return made
@@ -73,6 +76,21 @@ class Sequence(nn.Module):
 
 def lstm(shape, width=9):
     return Sequence(shape[-1], width)
+
+
+class Normed(nn.Module):
+    """The LSTM over windows (n, channels, steps), whose channels a batch norm makes alike."""
+
+    def __init__(self, channels, width):
+        super().__init__()
+        self.norm, self.sequence = nn.BatchNorm1d(channels), Sequence(channels, width)
+
+    def forward(self, windows):
+        return self.sequence(self.norm(windows).transpose(1, 2))
+
+
+def lstm_of_channels(shape, width=9):
+    return Normed(shape[0], width)
 
 
 class Tokens(nn.Module):
