@@ -26,6 +26,6 @@ def write_whole(path: Path, data: bytes | str, mode: int = 0o666) -> None:
     except BaseException as error:
         with contextlib.suppress(OSError):  # the first error is the one to tell
             beside.unlink(missing_ok=True)
-        if isinstance(error, OSError):  # it names the file beside, of which the caller knows nothing
+        if isinstance(error, OSError):  # it names the file beside, which the caller does not know
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
