@@ -22,6 +22,8 @@ from fleetledger.learning.errors import FeatureError
 
 LOGIT_SCALES: tuple[float, ...] = tuple(2.0 ** (step / 2) for step in range(21))
 """The grid: from 1 to 1024 in steps of the square root of 2."""
+TRAINED_SCALE = 1.0
+"""The scale of trained networks: their losses take the softmax of the scores as they are."""
 LOSS_UNIT = 2.0**-16
 """Nats of one unit of a loss."""
 

@@ -22,6 +22,7 @@ from fleetledger.learning.networks.module_body import ModuleBody
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.registry import build_network
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.learning.numerics.calibration import TRAINED_SCALE
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.training.steps import TrainingSteps
 from fleetledger.runtime.strict import Strict
@@ -118,8 +119,8 @@ class TrainingAssignment(Message, Generic[SettingsT_co]):
 
     @property
     def logit_scale(self) -> float:
-        """Inverse temperature of exported models: softmax(logit_scale * scores)."""
-        return 1.0
+        """Inverse temperature of models until one is fitted: softmax(logit_scale * scores)."""
+        return TRAINED_SCALE
 
     @property
     def first_weights_suffice(self) -> bool:

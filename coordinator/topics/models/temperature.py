@@ -46,8 +46,11 @@ class Temperature:
         losses = calibration.add_losses(item.losses for item in usable)
         best = calibration.best_scale(losses)
         least = losses[calibration.LOGIT_SCALES.index(best)]
-        if state.models.logit_scale in calibration.LOGIT_SCALES:
-            gain = losses[calibration.LOGIT_SCALES.index(state.models.logit_scale)] - least
+        in_use = state.models.logit_scale
+        if in_use is None and state.lineages.in_rounds:
+            in_use = calibration.TRAINED_SCALE
+        if in_use in calibration.LOGIT_SCALES:
+            gain = losses[calibration.LOGIT_SCALES.index(in_use)] - least
             if gain * calibration.LOSS_UNIT < MIN_GAIN * images:
                 return None
         return TemperatureFitted(

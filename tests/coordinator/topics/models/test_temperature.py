@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
 from fleetledger.coordinator.core.work import ExportHead
 from fleetledger.coordinator.topics.models.entries import TemperatureFitted
-from fleetledger.learning.numerics.calibration import LOGIT_SCALES
+from fleetledger.learning.numerics.calibration import LOGIT_SCALES, LOSS_UNIT
 from fleetledger.schemas.reports import ClassResult, Evaluation
 from fleetledger.schemas.values import ClassName
 from tests.coordinator.core.harness import Bench, contribution, exported, solved
+from tests.coordinator.core.round_bench import RoundBench
 from tests.coordinator.topics.models.test_models import wanted
 
 RULES = Rules(stages=StageRules(quiet_seconds=1000), models=ModelRules(solve_every_seconds=0))
@@ -81,6 +84,24 @@ def test_a_scale_that_is_hardly_better_changes_nothing() -> None:
     bench.message("dev-2", evaluation(bowl(9, depth=(1 << 20) + 5000)))
     bench.wait(0)
     assert fitted(bench) == [LOGIT_SCALES[8]]
+
+
+@pytest.mark.parametrize(("gain", "found"), [(0.009, []), (0.011, [LOGIT_SCALES[1]])])
+def test_a_network_keeps_the_scale_that_it_is_trained_with_unless_another_is_better(
+    gain: float, found: list[float]
+) -> None:
+    bench = RoundBench(per_stage=1)
+    bench.lead()
+    bench.average(bench.whole_round(1))
+    bench.wait(0)
+    (export,) = [r for r in bench.wait(0) if isinstance(r, ExportHead)]
+    bench.handle(exported(export.solved.version))
+    best, images = 60 << 16, 60
+    worse = round(gain * images / LOSS_UNIT)
+    losses = (best + worse, *(best + place for place in range(len(LOGIT_SCALES) - 1)))
+    bench.message("dev-1", evaluation(losses, images=images))
+    bench.wait(0)
+    assert fitted(bench) == found
 
 
 def test_only_the_newest_evaluated_version_counts() -> None:
