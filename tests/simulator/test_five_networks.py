@@ -37,6 +37,7 @@ def learned(name: str, tmp_path: Path) -> tuple[SeedFolder, SeedFolder]:
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         "FLEETLEDGER_CACHE": str(tmp_path / "cache"),
+        "OMP_NUM_THREADS": "1",  # as agents have
     }
     done = subprocess.run(
         [sys.executable, str(PROGRAM), name, *folders],

@@ -54,7 +54,11 @@ def trunks_of(tmp_path: Path, engines: dict[str, object]) -> list[tuple[str, lis
     """Return the digest of the last trunk, which holds the body's weights, and all accuracies."""
     program = tmp_path / "own.py"
     program.write_text(PROGRAM, encoding="utf-8")
-    environment = {**os.environ, "FLEETLEDGER_CACHE": str(tmp_path / "cache")}
+    environment = {
+        **os.environ,
+        "FLEETLEDGER_CACHE": str(tmp_path / "cache"),
+        "OMP_NUM_THREADS": "1",  # as workers and agents have
+    }
     command = [sys.executable, str(program), json.dumps(engines)]
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
