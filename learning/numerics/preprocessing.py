@@ -70,7 +70,8 @@ def preprocess(
     """
     if spec.mode == "text":
         if not isinstance(sample, bytes):
-            raise TextError("text: no text, where the model takes text; give it text files")
+            what = "a picture" if isinstance(sample, Image.Image) else "an array of numbers"
+            raise TextError(f"text: {what}, where the model takes text; give it text files")
         return token_ids(sample, spec)
     if spec.mode == "array":
         if isinstance(sample, Image.Image):

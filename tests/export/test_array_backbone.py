@@ -208,7 +208,8 @@ def test_its_description_is_a_file_beside_the_network(tmp_path: Path) -> None:
 def test_a_one_dimensional_network_of_torch_comes_in_as_its_exporters_write_it(
     tmp_path: Path, dynamo: bool
 ) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     torch.manual_seed(1)
     network = torch.nn.Sequential(
         *(torch.nn.Conv1d(CHANNELS, 16, 3, padding=1), torch.nn.BatchNorm1d(16), torch.nn.ReLU()),

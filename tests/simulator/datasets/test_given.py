@@ -115,7 +115,8 @@ def test_a_data_set_of_items_is_read_item_by_item() -> None:
 
 @pytest.mark.torch
 def test_tensors_and_data_sets_of_torch_are_read() -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     x, y = torch.from_numpy(WINDOWS.copy()), torch.arange(20) % 2
     plain = Split.of(WINDOWS, np.arange(20) % 2)
     assert Split.of(x, y).train.fingerprint == plain.train.fingerprint
