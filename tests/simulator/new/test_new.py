@@ -34,7 +34,7 @@ follow_imports = skip
 """Without torch, which has types and takes a minute to read."""
 WITH_TORCH = [pytest.param(kind, marks=pytest.mark.torch) for kind in ("method", "network")] + [
     "dataset",
-    "app",
+    pytest.param("app", marks=pytest.mark.nightly),
 ]
 
 
@@ -81,6 +81,8 @@ def test_its_layout_is_the_one_of_ruff(kind: Kind, tmp_path: Path) -> None:
         run(package, "-m", "ruff", *words, "--isolated", "--line-length", "100", ".")
 
 
+@pytest.mark.slow
+@pytest.mark.nightly
 def test_types_hold(tmp_path: Path) -> None:
     for kind in KINDS:
         write_package(PackageName(kind, f"my-{kind}"), package := tmp_path / kind)
@@ -143,6 +145,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # the notebook of an application does the same by day
 @pytest.mark.broker
 @pytest.mark.skipif(find_mosquitto() is None, reason="needs mosquitto on the PATH")
 def test_an_application_learns_in_a_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
