@@ -22,6 +22,7 @@ beside this file lead to them. To import this costs nothing; a room is imported 
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -175,9 +176,12 @@ def reporter(name: str) -> Callable[[Own], Own]:
 
 def _decorator(module: str, table: str, name: str) -> Callable[[Own], Own]:
     """Return what adds a value to a table; it raises `RegistryError` for a name that is ours."""
+    frame = inspect.currentframe()
+    asking = frame and frame.f_back and frame.f_back.f_back  # behind the decorator of the face
+    program = None if asking is None else asking.f_globals.get("__name__")
 
     def decorated(value: Own) -> Own:
-        getattr(importlib.import_module(module), table).add(name, value)
+        getattr(importlib.import_module(module), table).add(name, value, program)
         return value
 
     return decorated

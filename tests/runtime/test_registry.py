@@ -143,6 +143,21 @@ def test_a_child_knows_what_a_program_decorated(tmp_path: Path) -> None:
     assert done.stdout == "[2 1 0] lab.py\n"
 
 
+def test_a_child_knows_what_a_program_took_from_another_module(tmp_path: Path) -> None:
+    (tmp_path / "theirs.py").write_text(
+        "def backwards(classes, random):\n    return range(classes - 1, -1, -1)\n"
+    )
+    program = tmp_path / "lab.py"
+    taken = LAB.replace('@fl.order("backwards")', "").replace("def backwards", "def unused")
+    program.write_text(
+        f"import theirs\nCHILD = {CHILD!r}\n{taken}".replace(
+            "if __name__", 'fl.order("backwards")(theirs.backwards)\n\nif __name__'
+        )
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[2 1 0] lab.py\n"
+
+
 def test_a_program_that_runs_as_a_module_of_a_package_is_imported_as_one(tmp_path: Path) -> None:
     (tmp_path / "my_lab").mkdir()
     (tmp_path / "my_lab" / "__init__.py").touch()
