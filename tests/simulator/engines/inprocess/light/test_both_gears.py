@@ -24,7 +24,7 @@ pytestmark = pytest.mark.torch
 THIRD = DeviceId("device-3")
 
 
-TIMES = {"seconds": 0.0, "training_seconds": 0.0}
+TIMES = {"seconds": 0.0, "training_seconds": 0.0, "fleet_seconds": 0.0}
 
 
 def assert_same(timed: Learned, light: Learned) -> None:
