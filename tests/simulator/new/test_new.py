@@ -32,7 +32,9 @@ disallow_subclassing_any = false
 follow_imports = skip
 """
 """Without torch, which has types and takes a minute to read."""
-WITH_TORCH = [pytest.param(kind, marks=pytest.mark.torch) for kind in ("method", "network")] + [
+BY_DAY = [
+    pytest.param("method", marks=pytest.mark.torch),
+    pytest.param("network", marks=[pytest.mark.torch, pytest.mark.nightly]),
     "dataset",
     pytest.param("app", marks=pytest.mark.nightly),
 ]
@@ -64,7 +66,7 @@ def run(package: Path, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("kind", WITH_TORCH)
+@pytest.mark.parametrize("kind", BY_DAY)
 def test_its_test_passes_and_its_scenario_runs(kind: Kind, tmp_path: Path) -> None:
     package = written(tmp_path, kind)
     said = run(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".")
