@@ -269,7 +269,7 @@ def test_tables_that_are_none_are_refused(
 def test_a_file_of_a_folder_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     put(tmp_path, walk=[WINDOWS[0]])
     (tmp_path / "walk" / "0.npy").write_bytes(b"torn")
-    with pytest.raises(DatasetError, match=r"0\.npy: array: 4 bytes are no \.npy file"):
+    with pytest.raises(DatasetError, match=r"0\.npy: array: 4 bytes, and no \.npy file"):
         Split.folder(tmp_path)
 
 

@@ -180,8 +180,8 @@ def test_a_plan_of_ones_own_gives_rows() -> None:
 def test_a_plan_that_gives_no_rows_is_refused() -> None:
     for found, told in (
         (7, r"gave 7; give rows"),
-        ([(1, 1)], r"rows of 2 fields"),
-        ([(1, 1, 0), (2, 1, 0, 1)], r"rows of 3, 4 fields"),
+        ([(1, 1)], r"numbers of fields in a row: 2;"),
+        ([(1, 1, 0), (2, 1, 0, 1)], r"numbers of fields in a row: 3, 4;"),
         (np.zeros((3, 3)), r"float64 of shape \(3, 3\)"),
         ([], r"no row"),
         ([(1, 1, 0)], r"stage 2 of 2 has no row; .* stages\.count to 1"),
