@@ -186,7 +186,7 @@ def test_a_model_of_arrays_passes_the_self_test_of_a_device(tmp_path: Path) -> N
         ({"shape": ()}, "shape"),
         ({"shape": (0,)}, "shape"),
         ({"shape": (1,) * 9}, "shape"),
-        ({"shape": (1 << 11, 1 << 11)}, r"4,194,304 numbers of one sample; give at most 1,048,576"),
+        ({"shape": (1 << 11, 1 << 11)}, r"4,194,304 numbers; give a sample at most 1,048,576"),
         ({"mean": (1.0, 2.0)}, r"mean: 2 numbers for shape \[3, 8\]; give one, or one for each"),
         ({"deviation": (0.0,)}, "deviation"),
         ({"mean": (float("nan"),)}, "mean"),
