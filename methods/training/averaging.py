@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fleetledger.methods.training.asynchronous import StaleSum, moved
 from fleetledger.methods.training.client_updates import Mean, UpdateFrame, UpdateSum
@@ -88,20 +87,17 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
         updates: Sequence[CountedUpdate] | Summing,
     ) -> RoundOutcome:
         """Return the mean of the updates, and what follows from it; raise `MethodError`."""
-        mean = self._mean(assignment, config, updates)
-        arrays, extras = self._combined(assignment, config, mean.arrays)
+        return self._outcome(assignment, config, self._mean(assignment, config, updates))
+
+    def _outcome(self, assignment: Assignment, config: RoundConfig, mean: Mean) -> RoundOutcome:
+        """Return what follows from a mean, of which an own step may make something else."""
+        arrays: Arrays = dict(mean.arrays)
+        extras = dict(config.extras)
+        if config.phase == TRAIN and assignment.steps.changes("combine"):
+            sent = self._frame(assignment, config).sent
+            arrays = assignment.steps.combined(arrays, sent, extras)
         weights, files = self.after(assignment, config, arrays, extras)
         return RoundOutcome(weights, files, mean.aggregate, mean.samples, mean.client_drift)
-
-    def _combined(
-        self, assignment: Assignment, config: RoundConfig, mean: Arrays
-    ) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Return what an own step makes of the mean, and the files with what it put there."""
-        extras = dict(config.extras)
-        if config.phase != TRAIN or not assignment.steps.changes("combine"):
-            return dict(mean), extras
-        sent = self._frame(assignment, config).sent
-        return dict(assignment.steps.combined(mean, sent, extras)), extras
 
     def combine_stale(
         self,
@@ -120,9 +116,7 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
                 total.add(update.read(), update.samples)
             parts.append(StaleSum(frame, group.weight, total.partial()))
         mean = moved(self.frame(assignment, config).sent, step, parts)
-        arrays, extras = self._combined(assignment, config, mean.arrays)
-        weights, files = self.after(assignment, config, arrays, extras)
-        return RoundOutcome(weights, files, mean.aggregate, mean.samples, mean.client_drift)
+        return self._outcome(assignment, config, mean)
 
     def _mean(
         self,

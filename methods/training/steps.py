@@ -105,7 +105,9 @@ class TrainingSteps(MethodSteps):
             )
         return list(rows)
 
-    def combined(self, mean: Arrays, sent: Arrays, extras: dict[str, bytes]) -> Arrays:
+    def combined(
+        self, mean: Arrays, sent: Arrays, extras: dict[str, bytes]
+    ) -> dict[str, npt.NDArray[Any]]:
         """Return what `combine` makes of a mean; raise `MethodError` for other tensors."""
         trained = {name: array for name, array in mean.items() if not is_buffer(name)}
         made = self.combine(trained, {name: sent[name] for name in trained}, extras)
