@@ -13,6 +13,7 @@ LearningError          everything this package raises on purpose
 ├── NetworkError       a network is unknown, or its tensors have other names or shapes
 ├── GraphFileError     a file of a graph of tensors breaks a rule, or is none
 ├── GraphGrowthError   a graph of tensors makes more than fits, or its size is bounded by nothing
+├── PrivacyError       noise or a budget cannot be had as it is asked for
 └── TrainingError      local work cannot be trained as it is described
 """
 
@@ -67,6 +68,10 @@ class GraphFileError(LearningError):
 
 class GraphGrowthError(LearningError):
     """A graph of tensors makes more numbers than fit, or as many as its input likes."""
+
+
+class PrivacyError(LearningError):
+    """Noise or a budget cannot be had as it is asked for, or its library is not installed."""
 
 
 class TrainingError(LearningError):
