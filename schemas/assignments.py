@@ -6,10 +6,12 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from fleetledger.schemas.cohorts import CohortOrder
 from fleetledger.schemas.contributions import MAX_CLASSES
 from fleetledger.schemas.message import Items, Message, is_absent
 from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.offers import MAX_FILE_URLS, FileUrl, Offer
+from fleetledger.schemas.privacy import Privacy
 from fleetledger.schemas.requirements import MAX_REQUIREMENTS, Requirement
 from fleetledger.schemas.rounds import PhaseName, RoundOrder
 from fleetledger.schemas.values import ClassName, Digest
@@ -58,10 +60,16 @@ class Assignment(Message):
     """Method and network, where they are not fleetledger's own; a device that lacks one of them, or
     has other code of it, declines and says what to install."""
 
+    privacy: Privacy | None = Field(default=None, exclude_if=is_absent)
+    """How devices keep their numbers to themselves; None for as they are."""
+    cohort: CohortOrder | None = Field(default=None, exclude_if=is_absent)
+    """Given to the members of a masked cohort that is not summed yet."""
+
     @property
     def offers(self) -> tuple[Offer, ...]:
         """Every file that the work of this assignment needs."""
-        every = (self.frozen, self.backbone, self.base)
+        roster = None if self.cohort is None else self.cohort.roster
+        every = (self.frozen, self.backbone, self.base, roster)
         files = tuple(offer for offer in every if offer is not None)
         if self.round is None:
             return files

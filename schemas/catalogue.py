@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.cohorts import CohortJoin, CohortReveal
 from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
 from fleetledger.schemas.enrolment import Enrolled, Enrolment, KeyRotation
 from fleetledger.schemas.health import DeviceHealth
@@ -64,6 +65,8 @@ CATALOGUE: tuple[CatalogueEntry, ...] = (
     CatalogueEntry(
         Contribution, "device", _UP, attachment="the payload, up to 64 KiB; else offered"
     ),
+    CatalogueEntry(CohortJoin, "device", _UP),
+    CatalogueEntry(CohortReveal, "device", _UP),
     CatalogueEntry(Withdrawal, "device", _UP),
     CatalogueEntry(Nothing, "device", _UP),
     CatalogueEntry(Transition, "device", _UP),

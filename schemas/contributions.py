@@ -14,8 +14,9 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.cohorts import CohortAnswer
 from fleetledger.schemas.envelope import INLINE_LIMIT
-from fleetledger.schemas.message import Message
+from fleetledger.schemas.message import Message, is_absent
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.rounds import Observation, RoundAnswer, RoundNumber
 from fleetledger.schemas.values import Digest, PerClass
@@ -25,7 +26,7 @@ MAX_PAYLOAD_BYTES = 1 << 30
 MAX_CLASSES = 10_000
 
 PayloadKind = Literal[
-    "statistics", "features", "adapter", "weights", "gradients", "logits", "images"
+    "statistics", "features", "adapter", "weights", "gradients", "logits", "images", "masked"
 ]
 Samples = Annotated[int, Field(ge=1, le=10**9)]
 
@@ -77,10 +78,12 @@ class Part(Strict):
     """Digest of the frozen model that made the features."""
     payload: Digest
     payload_bytes: int = Field(ge=1, le=MAX_PAYLOAD_BYTES)
-    samples: PerClass[Samples] = Field(min_length=1, max_length=MAX_CLASSES)
-    """Number of images per class name."""
+    samples: PerClass[Samples] = Field(max_length=MAX_CLASSES)
+    """Number of images per class name; none where masks hide them."""
     round: RoundAnswer | None = None
     """Given when this answers a round; the part is the round's number then."""
+    cohort: CohortAnswer | None = Field(default=None, exclude_if=is_absent)
+    """Given when the payload is words behind masks."""
 
     @model_validator(mode="after")
     def _part_is_the_round(self) -> Self:
@@ -88,6 +91,14 @@ class Part(Strict):
             raise ValueError(
                 f"key.part: {self.key.part}; an answer to round {self.round.number} has its number"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _masks_hide_samples(self) -> Self:
+        if (self.cohort is None) != bool(self.samples):
+            raise ValueError("samples: none behind masks, and at least one class without")
+        if (self.cohort is None) != (self.payload_kind != "masked"):
+            raise ValueError("payload_kind: 'masked' in a cohort, and nowhere else")
         return self
 
 

@@ -27,6 +27,8 @@ ENTRY_OF = {
     "nothing": "nothing.reported",
     "transition": "transition.reported",
     "comparison": "model.compared",
+    "cohort-join": "cohort.joined",
+    "cohort-reveal": "cohort.revealed",
 }
 """The kind of ledger entry that a device's letter becomes, by what its receipt is about."""
 
@@ -76,13 +78,16 @@ class Receipt(Message):
         "nothing",
         "transition",
         "comparison",
+        "cohort-join",
+        "cohort-reveal",
         "gradients",
         "scored",
     ]
     key: PartKey
     """For 'nothing' the part is 0, or the round it is about; for a transition its number; for
     a comparison its number, with the rollout's as stage; for gradients the round in which they were
-    made, and for a score that of the order it answers."""
+    made, and for a score that of the order it answers. For 'cohort-join' as it joined; for
+    'cohort-reveal' the part is the cohort's number, with 1 as stage for seeds and 2 for shares."""
     revision: int = Field(default=0, ge=0, lt=2**31)
     payload: Digest | None = None
     """Of the contribution that is answered: an earlier installation of the device may have given

@@ -23,7 +23,7 @@ from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.canonical import canonical_json, parse_json
 from fleetledger.schemas.errors import ReleaseError, SignatureError
 from fleetledger.schemas.keys import SigningKey, VerifyKey
-from fleetledger.schemas.message import Items, explain
+from fleetledger.schemas.message import Items, explain, is_absent
 from fleetledger.schemas.signatures import KeySignature, name_of, signers
 from fleetledger.schemas.values import Digest, FleetId
 
@@ -48,6 +48,8 @@ class RootDocument(Strict):
     """Who may say which models devices install; any one of them."""
     coordinator_keys: Items[VerifyKey] = Field(default=(), max_length=MAX_KEYS)
     """Who may sign receipts and checkpoints of the ledger."""
+    devices: Digest | None = Field(default=None, exclude_if=is_absent)
+    """The roster (`schemas.cohorts`) of devices that count as such in masked cohorts."""
     expires_ns: int | None = Field(default=None, ge=0, lt=2**63)
     """Nanoseconds since 1970 from which nothing new is installed by it; None for never."""
 

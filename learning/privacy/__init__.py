@@ -1,1 +1,1 @@
-"""Differential privacy: noise whose distribution is exact, and what a list of releases spends."""
+"""What hides one device's numbers: masks that vanish in a sum, shares of secrets, noise."""

@@ -1,6 +1,7 @@
 """One good message of every kind, and the senders that wrap them."""
 
 from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.cohorts import CohortJoin, CohortReveal, Hex32, Joining
 from fleetledger.schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
 from fleetledger.schemas.enrolment import Enrolled, Enrolment, KeyRotation
 from fleetledger.schemas.envelope import Sender
@@ -94,6 +95,12 @@ EXAMPLES: tuple[Message, ...] = (
         samples={CAT: 130},
         round=RoundAnswer(number=7, samples=130, steps=6, loss=0.5, seconds=1.5),
     ),
+    CohortJoin(
+        joining=Joining(
+            stage=2, part=7, lineage=DIGEST, mask_key=Hex32("ab" * 32), commitment=DIGEST
+        )
+    ),
+    CohortReveal(number=3, seeds={DeviceId("crane-8"): Hex32("cd" * 32)}),
     Withdrawal(key=KEY, revision=2, reason="the agent was installed again"),
     Nothing(stage=2),
     Nothing(stage=2, round=7),
