@@ -24,9 +24,10 @@ from pydantic import Field, StringConstraints, model_validator
 from typing_extensions import Self
 
 from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.canonical import canonical_json, parse_json
-from fleetledger.schemas.errors import SchemaError, SignatureError
+from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.keys import SignatureText, SigningKey, VerifyKey
 from fleetledger.schemas.message import Items, Message
 from fleetledger.schemas.offers import Offer

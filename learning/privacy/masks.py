@@ -108,7 +108,7 @@ class SharedSecret:
 
 def mask(vector: Words, place: int, pairs: Mapping[int, bytes], own: bytes) -> Words:
     """Return y_i of the member at `place`, with its seeds s_ij by the others' places, and b_i."""
-    masked = vector.copy()
+    masked: Words = vector.copy()
     add_mask(masked, own)
     for other, seed in pairs.items():
         add_mask(masked, seed, taken_off=other < place)
