@@ -44,7 +44,7 @@ CEILINGS: dict[str, Room] = {
     "learning": Room(18250, 8.0, 9.6, 27, 213),
     "methods": Room(16800, 11.9, 15.2, 36, 136),
     "runtime": Room(3400, 7.9, 9.6, 14, 42),
-    "schemas": Room(6300, 8.2, 11.6, 5, 61),
+    "schemas": Room(6300, 8.3, 11.6, 5, 61),
     "simulator": Room(33550, 11.5, 13.9, 48, 516),
     "transport": Room(6900, 8.6, 10.1, 7, 89),
 }
