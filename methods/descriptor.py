@@ -37,6 +37,9 @@ class Descriptor:
     """Whether devices send gradients to a proxy, which chooses the old models that they get."""
     asynchronous: bool = False
     """Whether its rounds may be asynchronous: answers are weights, and nothing but averaged."""
+    averages: bool = False
+    """Whether what becomes of its answers is their mean, number by number, so that it may be a
+    robust one."""
     segments: bool = False
     """Whether its networks give every pixel a class, and are trained on pictures with masks."""
 

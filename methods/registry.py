@@ -111,6 +111,15 @@ def waits_for_all(name: str) -> str:
     )
 
 
+def takes_no_robust_mean(name: str) -> str:
+    """Return why the answers of a method have no robust mean, and what to do."""
+    known = ", ".join(repr(one.name) for one in descriptors() if one.averages)
+    return (
+        f"rounds.robust: {name!r} does more with answers than to average their numbers; leave the "
+        f"section out, or take a method that does no more: {known}"
+    )
+
+
 def descriptors() -> tuple[Descriptor, ...]:
     """Return the descriptors of all methods."""
     return tuple(descriptor(name) for name in METHODS)

@@ -13,5 +13,6 @@ DESCRIPTOR = Descriptor(
     payload_kinds=("adapter",),
     needs={LEARN: frozenset({"numpy", "onnxruntime", "torch"})},
     trains=True,
+    averages=True,
     on_features=True,
 )

@@ -12,6 +12,7 @@ DESCRIPTOR = Descriptor(
     payload_kinds=("weights", "gradients"),
     needs={LEARN: frozenset({"numpy", "onnxruntime", "torch"})},
     trains=True,
+    averages=True,
     of_pictures=True,
     observes=True,
     proxy=True,

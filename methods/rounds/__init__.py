@@ -13,5 +13,6 @@ DESCRIPTOR = Descriptor(
     payload_kinds=("weights",),
     needs={LEARN: frozenset({"numpy", "onnxruntime", "torch"})},
     trains=True,
+    averages=True,
     asynchronous=True,
 )

@@ -8,9 +8,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
+from fleetledger.methods.training.answer_measures import measured
 from fleetledger.methods.training.asynchronous import StaleSum, moved
 from fleetledger.methods.training.client_updates import Mean, UpdateFrame, UpdateSum
 from fleetledger.methods.training.exchange import (
+    AnswerMeasure,
     BufferStep,
     CountedUpdate,
     RoundConfig,
@@ -19,6 +21,7 @@ from fleetledger.methods.training.exchange import (
     Summing,
 )
 from fleetledger.methods.training.network_weights import Arrays, encode_weights
+from fleetledger.methods.training.ranked_sum import RankedSum
 from fleetledger.methods.training.round_cache import RoundCache
 from fleetledger.methods.training.sides import Assignment, TrainingCoordinator
 from fleetledger.schemas.rounds import TRAIN
@@ -75,10 +78,23 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
         else:
             frame.check(payload)
 
-    def summing(self, assignment: Assignment, config: RoundConfig, most: int) -> Summing:
+    def summing(
+        self, assignment: Assignment, config: RoundConfig, most: int
+    ) -> UpdateSum | RankedSum:
         """Return the empty sum of at most so many updates; `MethodError` if it may not fit."""
         frame = self._frame(assignment, config)
+        if config.robust is not None and config.robust.needs_all:
+            return RankedSum(frame, config.robust)
         return frame.summing(most, weighted=assignment.is_weighted)
+
+    def measures(
+        self, assignment: Assignment, config: RoundConfig, updates: Sequence[CountedUpdate]
+    ) -> tuple[AnswerMeasure, ...]:
+        """Return how each update lies beside the others; raise `MethodError`."""
+        weighted = assignment.is_weighted
+        if config.robust is not None and config.robust.needs_all:
+            weighted = False
+        return measured(self.frame(assignment, config), updates, weighted=weighted)
 
     def combine(
         self,
@@ -97,7 +113,9 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
             sent = self._frame(assignment, config).sent
             arrays = assignment.steps.combined(arrays, sent, extras)
         weights, files = self.after(assignment, config, arrays, extras)
-        return RoundOutcome(weights, files, mean.aggregate, mean.samples, mean.client_drift)
+        return RoundOutcome(
+            weights, files, mean.aggregate, mean.samples, mean.client_drift, mean.remarks
+        )
 
     def combine_stale(
         self,
@@ -110,7 +128,7 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
         weighted, most = assignment.is_weighted, sum(len(group.updates) for group in groups)
         parts = []
         for group in groups:
-            frame = self.frame(assignment, group.config)
+            frame = self._bounded(assignment, group.config)
             total = frame.summing(most, weighted=weighted)
             for update in group.updates:
                 total.add(update.read(), update.samples)
@@ -124,10 +142,20 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
         config: RoundConfig,
         updates: Sequence[CountedUpdate] | Summing,
     ) -> Mean:
-        if isinstance(updates, UpdateSum):
+        if isinstance(updates, UpdateSum | RankedSum):
             return updates.mean()
-        frame = self._frame(assignment, config)
-        return frame.mean(updates, weighted=assignment.is_weighted)
+        assert isinstance(updates, Sequence)
+        total = self.summing(assignment, config, len(updates))
+        for update in updates:
+            total.add(update.read(), update.samples)
+        return total.mean()
 
     def _frame(self, assignment: Assignment, config: RoundConfig) -> UpdateFrame:
-        return self._newest(config, assignment, lambda: self.frame(assignment, config))
+        return self._newest(config, assignment, lambda: self._bounded(assignment, config))
+
+    def _bounded(self, assignment: Assignment, config: RoundConfig) -> UpdateFrame:
+        """Return what updates look like, held to the round's bound where they are weights."""
+        frame = self.frame(assignment, config)
+        if config.robust is not None and config.phase == TRAIN:
+            frame.bound = config.robust.bound
+        return frame

@@ -16,17 +16,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fleetledger.learning.errors import LearningError
+from fleetledger.learning.networks.plan import is_buffer
 from fleetledger.learning.numerics.grids import Grid, Integers
+from fleetledger.learning.numerics.norms import UpdateNorm
 from fleetledger.learning.numerics.weights import SumLimits, WeightSum
 from fleetledger.methods.errors import ContributionError, MethodError
 from fleetledger.methods.training.client_drift import Spread, SpreadBlock, spread_partial
 from fleetledger.methods.training.exchange import CountedUpdate, Partial, Summing
+from fleetledger.methods.training.robust import NormBound
 from fleetledger.methods.training.update_forms import FORMS, Upload
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.canonical import canonical_json
@@ -54,6 +58,8 @@ class Mean:
     """Of the exact sum: the same for any order of the updates."""
     samples: int
     client_drift: float
+    remarks: tuple[str, ...] = ()
+    """What of it is unusual."""
 
 
 class UpdateFrame:
@@ -62,6 +68,8 @@ class UpdateFrame:
     def __init__(self, sent: Arrays, upload: Upload = "int32") -> None:
         self.sent = sent
         self.form = FORMS[upload](sent)
+        self.bound: NormBound | None = None
+        """How far an answer may lie from what was sent; None for no bound."""
         self._limit = _HEADER_BYTES + self.form.limit_bytes
 
     @property
@@ -78,20 +86,35 @@ class UpdateFrame:
         return self.form.framed(content)
 
     def values(self, payload: bytes) -> Integers:
-        """Return the integers of an answer as the grid's flat array (n,).
+        """Return the integers of an answer as the grid's flat array (n,), cut to the bound.
 
         Raises `ContributionError` naming what is wrong, for an answer that `check` refuses.
         """
         try:
-            return self.form.values(plain_body(payload, self._limit))
+            values = self.form.values(plain_body(payload, self._limit))
         except (SchemaError, LearningError) as error:
             raise ContributionError(f"answer: {error}") from error
+        return values if self.bound is None else self.bound.kept(values, self.norm)
+
+    @cached_property
+    def norm(self) -> UpdateNorm:
+        """How far answers lie from what was sent."""
+        return UpdateNorm(self.grid, self.sent, steps_from_sent=self.form.steps_from_sent)
 
     def arrays(self, payload: bytes) -> dict[str, npt.NDArray[np.float32]]:
         """Return the weights of an answer by name; raises as `values` does."""
         total = WeightSum(self.grid, SumLimits(1, 1))
         total.join(self.values(payload).astype(np.int64), 1, 1)
         return total.mean()
+
+    @cached_property
+    def lengths(self) -> npt.NDArray[np.float64]:
+        """The step of every value of a flat array (n,), and 0 for those of running statistics."""
+        steps = self.grid.steps.astype(np.float64)
+        for name, place in self.grid.places.items():
+            if is_buffer(name):
+                steps[place] = 0
+        return steps
 
     def check(self, payload: bytes) -> None:
         """Raise `ContributionError` unless the payload could be an answer."""
@@ -210,7 +233,7 @@ class UpdateSum:
         except LearningError as error:
             raise MethodError(f"answers: {error}") from error
         drift = self._spread.relative_to(mean)
-        aggregate = _digest(self._total, self._frame.form.sum_form)
+        aggregate = sum_digest(self._total, self._frame.form.sum_form)
         return Mean(mean, aggregate, self._samples, drift)
 
 
@@ -224,7 +247,7 @@ def _room(grid: Grid, width: int) -> npt.NDArray[np.float64]:
     return np.empty((max(1, together), width), np.float64)
 
 
-def _digest(total: WeightSum, form: str) -> Digest:
+def sum_digest(total: WeightSum, form: str) -> Digest:
     """Return the SHA-256 of the sum's one form: tensors by name, integers little-endian."""
     header = {
         "form": form,

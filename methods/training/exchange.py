@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from fleetledger.methods.training.robust import Robust
 from fleetledger.schemas.rounds import Observation, RoundOrder
 from fleetledger.schemas.values import ClassName, Digest
 
@@ -132,6 +133,8 @@ class RoundConfig:
     deviation: tuple[float, ...] = ()
     seed: int = 0
     """Of the round, as devices are told."""
+    robust: Robust | None = None
+    """How answers count that may be anybody's; None for their mean as it is."""
 
     @property
     def ends_stage(self) -> bool:
@@ -179,6 +182,17 @@ class RoundOutcome:
     samples: int
     client_drift: float
     remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AnswerMeasure:
+    """How an answer lies beside the others of its round."""
+
+    norm: float
+    """Length of its move from what was sent, over all tensors, before anything is cut."""
+    cosine: float | None
+    """Of its move to the mean move of the others, without running statistics; None where either
+    did not move."""
 
 
 @dataclass(frozen=True, eq=False)

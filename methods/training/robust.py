@@ -1,0 +1,68 @@
+"""Settings of a mean that bears answers of anybody: a bound, a trimmed mean, a median."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from fleetledger.learning.numerics.grids import Integers
+from fleetledger.learning.numerics.middle_sums import cut_at_each_end, cut_to_median
+from fleetledger.learning.numerics.norms import UpdateNorm
+from fleetledger.methods.errors import ContributionError
+from fleetledger.runtime.strict import Strict
+
+Beyond = Literal["clip", "refuse"]
+
+
+class Robust(Strict):
+    """What one answer may do to a round: docs/rounds.md#answers-that-may-be-anybodys."""
+
+    mean: Literal["mean", "trimmed", "median"] = "mean"
+    """How answers become weights, number by number. "mean": their mean by `averaging` of the
+    method. "trimmed": the mean without the least and the largest values. "median": the middle
+    value. In the last two each answer counts once, whatever its samples."""
+    trim: float = Field(default=0.2, gt=0, lt=0.5)
+    """Share of the answers that "trimmed" leaves out at each end; of three answers or more at least
+    one."""
+    max_norm: float | None = Field(default=None, gt=0, le=1e30, examples=[5.0])
+    """Longest move of an answer from the weights that were sent, over all its numbers; left out, no
+    bound. `fleetledger ledger inspect` says how long those of a fleet are."""
+    beyond: Beyond = "clip"
+    """What becomes of a longer one. "clip": it counts, shortened to `max_norm`. "refuse": it does
+    not count, and its device is told why."""
+
+    @property
+    def needs_all(self) -> bool:
+        """Whether the answers of a round are needed all at once."""
+        return self.mean != "mean"
+
+    @property
+    def bound(self) -> NormBound | None:
+        """The bound of one answer."""
+        return None if self.max_norm is None else NormBound(self.max_norm, self.beyond)
+
+    def cut(self, answers: int) -> int:
+        """Return how many of so many values are left out at each end."""
+        if self.mean == "median":
+            return cut_to_median(answers)
+        return cut_at_each_end(answers, self.trim) if self.mean == "trimmed" else 0
+
+
+@dataclass(frozen=True)
+class NormBound:
+    """A bound of an answer's length."""
+
+    most: float
+    beyond: Beyond
+
+    def kept(self, values: Integers, norm: UpdateNorm) -> Integers:
+        """Return an answer (n,) within the bound; raise `ContributionError` where it is refused."""
+        if self.beyond == "refuse" and not norm.is_within(values, self.most):
+            raise ContributionError(
+                f"answer: moves by {norm.length(norm.moved(values)):.4g}, and "
+                f"rounds.robust.max_norm is {self.most:g}; train with a lower rate or fewer "
+                "epochs, or have it raised"
+            )
+        return norm.clipped(values, self.most)
