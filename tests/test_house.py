@@ -42,7 +42,7 @@ CEILINGS: dict[str, Room] = {
     "device_agent": Room(22550, 10.9, 13.3, 26, 314),
     "export": Room(7400, 10.3, 13.0, 6, 106),
     "learning": Room(18450, 8.0, 9.5, 27, 215),
-    "methods": Room(17100, 11.9, 15.2, 36, 137),
+    "methods": Room(17600, 12.0, 15.1, 36, 138),
     "runtime": Room(3400, 7.9, 9.6, 14, 42),
     "schemas": Room(6300, 8.3, 11.6, 5, 61),
     "simulator": Room(33550, 11.5, 13.9, 48, 516),

@@ -17,14 +17,25 @@ import numpy.typing as npt
 from fleetledger.learning.numerics.exactness import FLOAT64_EXACT
 from fleetledger.learning.numerics.influence import Moments
 from fleetledger.learning.numerics.possible_moments import scatter_work
-from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.errors import ContributionError, MethodError
 from fleetledger.methods.fed3r.aggregate import Fed3rAggregate
 from fleetledger.methods.fed3r.checks import check_statistics
-from fleetledger.methods.fed3r.messages import Fed3rAssignment, LocalStatistics, decode_statistics
+from fleetledger.methods.fed3r.messages import (
+    Fed3rAssignment,
+    LocalStatistics,
+    decode_statistics,
+    encode_statistics,
+)
 from fleetledger.methods.fed3r.steps import Sums
 from fleetledger.methods.statistics.linear_head import LinearHead, rows_in_order
-from fleetledger.methods.statistics.sides import FeatureMoments, StatisticsCoordinator
+from fleetledger.methods.statistics.sides import (
+    FeatureMoments,
+    MadeContribution,
+    StatisticsCoordinator,
+)
+from fleetledger.methods.statistics.words import IntegerMoments, Words
 from fleetledger.runtime.errors import SchemaError
+from fleetledger.schemas.cohorts import MOST_MEMBERS
 from fleetledger.schemas.values import ClassName
 
 Integers = npt.NDArray[np.int64]
@@ -41,19 +52,42 @@ class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, F
 
         Raises `ContributionError` naming tensor, value and way out; then nothing of it may count.
         """
-        statistics = self.read(assignment, payload)
-        check_statistics(statistics)
-        if assignment.steps.changes("check"):
-            part = Fed3rAggregate.of(assignment, statistics, stage=1)
-            assignment.steps.check(_sums(part))
+        statistics = _decoded(assignment, payload)
+        _check(assignment, statistics)
         return statistics
 
     def read(self, assignment: Fed3rAssignment, payload: bytes) -> LocalStatistics:
-        """Return the statistics in a payload of the right form; raise `ContributionError`."""
+        """Return the statistics in a payload of the right form, or in a cohort's sum.
+
+        Raises `ContributionError`.
+        """
+        return _decoded(assignment, payload, MOST_MEMBERS)
+
+    def from_words(
+        self,
+        assignment: Fed3rAssignment,
+        words: Words,
+        class_names: Sequence[ClassName],
+        members: int,
+    ) -> MadeContribution:
+        """Return the payload of a cohort's sum."""
+        moments = IntegerMoments.of_words(words, class_names, assignment.columns)
+        statistics = LocalStatistics.of_moments(moments, members)
+        made = MadeContribution.of(encode_statistics(statistics), statistics.samples_per_class)
+        self.read(assignment, made.payload)
+        return made
+
+    def check_sum(self, assignment: Fed3rAssignment, payloads: Sequence[bytes]) -> None:
+        """Raise `ContributionError` unless cohorts' sums, added, are those of samples."""
+        together = Fed3rAggregate.empty(assignment)
         try:
-            return decode_statistics(payload, assignment)
-        except SchemaError as error:
+            for payload in payloads:
+                together += Fed3rAggregate.of(assignment, self.read(assignment, payload), stage=1)
+        except MethodError as error:
             raise ContributionError(str(error)) from error
+        names, counts, sums = together.classes.rows()
+        moments = IntegerMoments(names, counts, sums.values, together.gram.values)
+        _check(assignment, LocalStatistics.of_moments(moments, len(payloads)))
 
     def check_work(self, assignment: Fed3rAssignment) -> int:
         """Return the multiplications of the check that looks at the Gram matrix as a whole."""
@@ -103,6 +137,21 @@ class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, F
         """Return how features lie over all samples."""
         del assignment
         return FeatureMoments.of(aggregate.gram_matrix(), *aggregate.classes.overall)
+
+
+def _decoded(assignment: Fed3rAssignment, payload: bytes, most_members: int = 0) -> LocalStatistics:
+    """Return the statistics in a payload; raise `ContributionError` for another form."""
+    try:
+        return decode_statistics(payload, assignment, most_members=most_members)
+    except SchemaError as error:
+        raise ContributionError(str(error)) from error
+
+
+def _check(assignment: Fed3rAssignment, statistics: LocalStatistics) -> None:
+    check_statistics(statistics)
+    if assignment.steps.changes("check"):
+        part = Fed3rAggregate.of(assignment, statistics, stage=1)
+        assignment.steps.check(_sums(part))
 
 
 def _sums(aggregate: Fed3rAggregate) -> Sums:

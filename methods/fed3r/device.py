@@ -13,10 +13,17 @@ from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.gram import gram_triangle
 from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.fed3r.messages import Fed3rAssignment, LocalStatistics, encode_statistics
+from fleetledger.methods.fed3r.messages import (
+    Fed3rAssignment,
+    LocalStatistics,
+    decode_statistics,
+    encode_statistics,
+)
 from fleetledger.methods.statistics.class_sums import refuse_forms, sum_classes
 from fleetledger.methods.statistics.part import NO_CONTEXT, PartContext
 from fleetledger.methods.statistics.sides import Features, MadeContribution, StatisticsDevice
+from fleetledger.methods.statistics.words import Words
+from fleetledger.schemas.values import ClassName
 
 
 class Fed3rDevice(StatisticsDevice[Fed3rAssignment]):
@@ -43,6 +50,12 @@ class Fed3rDevice(StatisticsDevice[Fed3rAssignment]):
             raise MethodError(str(error)) from error
         statistics = LocalStatistics(classes, gram)
         return MadeContribution.of(encode_statistics(statistics), statistics.samples_per_class)
+
+    def to_words(
+        self, assignment: Fed3rAssignment, payload: bytes, class_names: Sequence[ClassName]
+    ) -> Words:
+        """Return a payload as words; raise `MethodError` for a class without a place."""
+        return decode_statistics(payload, assignment).moments().to_words(class_names)
 
 
 DEVICE = Fed3rDevice()

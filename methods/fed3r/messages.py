@@ -25,8 +25,10 @@ from fleetledger.methods.fed3r.steps import Statistics
 from fleetledger.methods.statistics.assignment import FeatureAssignment
 from fleetledger.methods.statistics.class_counts import check_classes, most_classes
 from fleetledger.methods.statistics.class_sums import ClassSums
+from fleetledger.methods.statistics.words import IntegerMoments
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
+from fleetledger.schemas.cohorts import MOST_MEMBERS
 from fleetledger.schemas.contributions import MAX_CLASSES, MAX_PAYLOAD_BYTES
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.message import Message
@@ -55,6 +57,9 @@ class Fed3rAssignment(FeatureAssignment[Fed3rSettings]):
             )
         return self
 
+    def masked_form(self) -> None:
+        """Return None: there is one form, and its sums are integers."""
+
     @property
     def steps(self) -> Statistics:
         """What a method of one's own may change, by these settings."""
@@ -67,6 +72,19 @@ class LocalStatistics:
 
     classes: ClassSums
     gram: Integers
+    members: int = 0
+    """Members of the cohort whose sum it is; 0 for the part of one device."""
+
+    @classmethod
+    def of_moments(cls, moments: IntegerMoments, members: int) -> Self:
+        """Return the statistics of a cohort's sum."""
+        classes = ClassSums(moments.class_names, moments.counts, moments.sums)
+        return cls(classes, moments.gram, members)
+
+    def moments(self) -> IntegerMoments:
+        """Return what is summed behind masks."""
+        told = self.classes
+        return IntegerMoments(told.class_names, told.counts, told.sums, self.gram)
 
     @property
     def samples_per_class(self) -> dict[ClassName, int]:
@@ -77,6 +95,7 @@ class LocalStatistics:
 class _Metadata(Message):
     kind: ClassVar[str] = "fed3r-statistics"
     class_names: tuple[ClassName, ...] = Field(min_length=1, max_length=MAX_CLASSES)
+    members: int = Field(default=0, ge=0, le=MOST_MEMBERS)
 
 
 def encode_statistics(statistics: LocalStatistics) -> bytes:
@@ -86,16 +105,21 @@ def encode_statistics(statistics: LocalStatistics) -> bytes:
         "sums": _packed(statistics.classes.sums),
         "gram": _packed(statistics.gram),
     }
-    metadata = _Metadata(class_names=statistics.classes.class_names)
-    return encode_tensors(tensors, metadata.model_dump())
+    members, names = statistics.members, statistics.classes.class_names
+    metadata = _Metadata(class_names=names, members=members)
+    unsaid = set() if members else {"members"}
+    return encode_tensors(tensors, metadata.model_dump(exclude=unsaid))
 
 
-def decode_statistics(payload: bytes, assignment: Fed3rAssignment) -> LocalStatistics:
+def decode_statistics(
+    payload: bytes, assignment: Fed3rAssignment, *, most_members: int = 0
+) -> LocalStatistics:
     """Return the statistics in a payload that was made under `assignment`.
 
+    It may be the sum of a cohort of at most `most_members`; of 0 it is the part of a device.
     Raises `SchemaError` (`TensorError` for tensors) naming field, value and way out.
     """
-    classes, columns = most_classes(assignment), assignment.columns
+    classes, columns = most_classes(assignment, max(1, most_members)), assignment.columns
     triangle = triangle_size(columns)
     expected = {
         "counts": Expected("int64", (UpTo(classes),)),
@@ -104,14 +128,17 @@ def decode_statistics(payload: bytes, assignment: Fed3rAssignment) -> LocalStati
     }
     most = 8 * (classes * (columns + 1) + triangle) + 2 * MAX_HEADER_BYTES
     read = read_tensors(payload, expected, min(most, MAX_PAYLOAD_BYTES))
-    names = _Metadata.read(read.metadata).class_names
+    metadata = _Metadata.read(read.metadata)
+    names, members = metadata.class_names, metadata.members
+    if members > most_members:
+        raise TensorError(f"members: {members}; a device gives its own part, so leave it out")
     counts, sums = read.tensors["counts"], read.tensors["sums"]
-    check_classes(names, counts, assignment)
+    check_classes(names, counts, assignment, members)
     if len(sums) != len(counts):
         raise TensorError(
             f"sums: {count_of(len(sums), 'row')} for {len(counts)} counts; give one each"
         )
-    return LocalStatistics(ClassSums(names, counts, sums), read.tensors["gram"])
+    return LocalStatistics(ClassSums(names, counts, sums), read.tensors["gram"], members)
 
 
 def _packed(values: Integers) -> PackedIntegers:

@@ -24,6 +24,7 @@ class FedHafAssignment(TrainingAssignment[FedHafSettings]):
     """Settings, and the number of features; the same for all devices."""
 
     kind: ClassVar[str] = "fedhaf-assignment"
+    adds_answers: ClassVar[bool] = True
     input_shape: tuple[int] = Field(min_length=1, max_length=1)
     """Number of the backbone's features."""
 

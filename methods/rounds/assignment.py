@@ -26,6 +26,7 @@ class RoundsAssignment(TrainingAssignment[RoundsSettings]):
 
     kind: ClassVar[str] = "rounds-assignment"
     steps_type = Rounds
+    adds_answers: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _knows_the_network(self) -> Self:

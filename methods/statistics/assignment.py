@@ -36,6 +36,16 @@ class FeatureAssignment(Message, Generic[SettingsT_co]):
         """M, the number of features h of a sample; d where no map follows the backbone."""
         return self.feature_width
 
+    def masked_form(self) -> str | None:
+        """Return the form of parts that are summed behind masks; None for the only one.
+
+        Raises `MethodError` where parts are not sums of integers, which alone can be.
+        """
+        raise MethodError(
+            f"masks: parts of {self.kind.removesuffix('-assignment')!r} are not summed behind "
+            "masks; set [privacy] masks = false, or take stsa in the form 'exact' or fed3r"
+        )
+
     @classmethod
     def from_values(cls, body: Mapping[str, object]) -> Self:
         """Return the assignment that `model_dump` wrote, as a ledger or a message holds it.

@@ -15,9 +15,15 @@ from fleetledger.schemas.values import ClassName
 
 
 def check_classes(
-    names: Sequence[ClassName], counts: npt.NDArray[np.int64], assignment: StatisticsAssignment
+    names: Sequence[ClassName],
+    counts: npt.NDArray[np.int64],
+    assignment: StatisticsAssignment,
+    members: int = 0,
 ) -> None:
-    """Raise `TensorError` unless names are sorted and assigned, and counts within their limits."""
+    """Raise `TensorError` unless names are sorted and assigned, and counts within their limits.
+
+    Of the sum of so many members of a cohort, some may have taken out what they gave before.
+    """
     if list(names) != sorted(set(names)) or len(names) != len(counts):
         raise TensorError(
             f"class_names: {count_of(len(names), 'name')} for {len(counts)} counts; give one per "
@@ -27,6 +33,13 @@ def check_classes(
     if unknown:
         raise TensorError(f"class_names: {unknown[0]!r} was not assigned; name the class first")
     most = assignment.settings.max_samples_per_part
+    if members:
+        if int(np.abs(counts).max(initial=0)) > members * most:
+            raise TensorError(
+                f"counts: up to {int(np.abs(counts).max())} samples; {members} members give at "
+                f"most {members * most}"
+            )
+        return
     least = assignment.settings.min_samples_per_class
     if (counts < least).any() or (counts > most).any() or int(counts.sum()) > most:
         raise TensorError(
@@ -35,6 +48,6 @@ def check_classes(
         )
 
 
-def most_classes(assignment: StatisticsAssignment) -> int:
-    """Return the most classes of a part: each has a sample in it."""
-    return min(MAX_CLASSES, assignment.settings.max_samples_per_part)
+def most_classes(assignment: StatisticsAssignment, members: int = 1) -> int:
+    """Return the most classes of a part, or of so many together: each has a sample in it."""
+    return min(MAX_CLASSES, members * assignment.settings.max_samples_per_part)

@@ -72,6 +72,16 @@ class ClassTotals(Mapping[ClassName, ClassTotal]):
         """The largest magnitude of the sums' integers."""
         return max((total.correlation.largest for total in self.values()), default=0)
 
+    def rows(self) -> tuple[tuple[ClassName, ...], npt.NDArray[np.int64], ScaledIntegers]:
+        """Return the names in order, their counts (C,) and their sums of h (C, M), at one step."""
+        names = tuple(sorted(self))
+        counts = np.array([self[name].count for name in names], np.int64)
+        sums = np.empty((len(names), self.columns), np.int64)
+        steps = {self[name].correlation.exponent for name in names} or {0}
+        for row, name in enumerate(names):
+            sums[row] = self[name].correlation.at(min(steps)).values
+        return names, counts, ScaledIntegers(sums, min(steps))
+
     def columns_of(self, names: Sequence[ClassName]) -> npt.NDArray[np.float64]:
         """Return P (M, C) with a column for each of `names`, zeros for those without samples."""
         sums = np.zeros((self.columns, len(names)))

@@ -23,6 +23,7 @@ from fleetledger.methods.settings import refuse_unknown
 from fleetledger.methods.statistics.assignment import FeatureAssignment
 from fleetledger.methods.statistics.part import NO_CONTEXT, PartContext
 from fleetledger.methods.statistics.part_settings import PartSettings
+from fleetledger.methods.statistics.words import Words
 from fleetledger.methods.steps import TakesSteps
 from fleetledger.schemas.values import ClassName, Digest
 
@@ -173,6 +174,16 @@ class StatisticsDevice(TakesSteps[Assignment], ABC):
         samples, a form that there is not.
         """
 
+    def to_words(
+        self, assignment: Assignment, payload: bytes, class_names: Sequence[ClassName]
+    ) -> Words:
+        """Return a payload of `finish` as words, for a cohort that has these classes in this order.
+
+        Raises `MethodError` where parts are not summed behind masks, or for another class.
+        """
+        assignment.masked_form()
+        raise NotImplementedError(f"{type(self).__name__}: has a masked form and no words")
+
 
 class StatisticsCoordinator(
     TakesSteps[Assignment], ABC, Generic[Assignment, Statistics, Aggregate]
@@ -207,6 +218,32 @@ class StatisticsCoordinator(
     def read(self, assignment: Assignment, payload: bytes) -> Statistics:
         """Return the statistics in a payload that `check` has passed, without what is costly."""
         return self.check(assignment, payload)
+
+    def from_words(
+        self,
+        assignment: Assignment,
+        words: Words,
+        class_names: Sequence[ClassName],
+        members: int,
+    ) -> MadeContribution:
+        """Return the payload of the sum of so many members' words, which `read` takes.
+
+        The law: of words that `to_words` gave and that were added modulo 2^64, it is the part of
+        all samples together. Where members took out what they gave before, numbers of samples may
+        be negative. Raises `ContributionError` for other words; `check_sum` looks at the numbers.
+        """
+        del words, class_names, members
+        assignment.masked_form()
+        raise NotImplementedError(f"{type(self).__name__}: has a masked form and no words")
+
+    def check_sum(self, assignment: Assignment, payloads: Sequence[bytes]) -> None:
+        """Raise `ContributionError` unless cohorts' sums, added, are possible.
+
+        `payloads` are of `from_words`: that of a cohort after those of cohorts that it takes from.
+        """
+        del payloads
+        assignment.masked_form()
+        raise NotImplementedError(f"{type(self).__name__}: has a masked form and no words")
 
     def check_work(self, assignment: Assignment) -> int:
         """Return the multiplications that `check` may need for a payload beside reading it."""

@@ -11,6 +11,7 @@ from typing_extensions import Self
 from fleetledger.learning.errors import RangeError
 from fleetledger.learning.numerics.compact import RowSteps, prove_factor
 from fleetledger.learning.numerics.exactness import prove_sum
+from fleetledger.methods.errors import MethodError
 from fleetledger.methods.statistics.assignment import FeatureAssignment
 from fleetledger.methods.stsa.noise import NoiseSizes, largest_noise
 from fleetledger.methods.stsa.settings import MAX_COLUMNS, Form, StsaSettings
@@ -42,6 +43,17 @@ class StsaAssignment(FeatureAssignment[StsaSettings]):
     def lowest(self) -> int:
         """The smallest integer feature: behind a map, h = relu(..) is not negative."""
         return -self.settings.largest if self.settings.map == "none" else 0
+
+    def masked_form(self) -> str:
+        """Return the form whose sums are integers; raise `MethodError` where none is."""
+        settings = self.settings
+        if not self.integer or settings.noise != "none" or "exact" not in settings.allowed_forms:
+            raise MethodError(
+                "masks: parts are summed behind masks in the form 'exact', behind an integer map "
+                "or none, without the method's own noise; allow that form, or set "
+                "[privacy] masks = false"
+            )
+        return "exact"
 
     @property
     def row_steps(self) -> RowSteps:

@@ -31,13 +31,25 @@ from fleetledger.methods.statistics.linear_head import (
     rows_in_order,
     whitened_weights,
 )
-from fleetledger.methods.statistics.sides import FeatureMap, FeatureMoments, StatisticsCoordinator
+from fleetledger.methods.statistics.sides import (
+    FeatureMap,
+    FeatureMoments,
+    MadeContribution,
+    StatisticsCoordinator,
+)
+from fleetledger.methods.statistics.words import IntegerMoments, Words
 from fleetledger.methods.stsa.aggregate import StsaAggregate
 from fleetledger.methods.stsa.checks import check_statistics
 from fleetledger.methods.stsa.head import RidgeHead
-from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment, decode_statistics
+from fleetledger.methods.stsa.messages import (
+    LocalStatistics,
+    StsaAssignment,
+    decode_statistics,
+    encode_statistics,
+)
 from fleetledger.methods.stsa.settings import StsaSettings
 from fleetledger.runtime.errors import SchemaError
+from fleetledger.schemas.cohorts import MOST_MEMBERS
 from fleetledger.schemas.values import ClassName
 
 MAX_REMARKS = 10
@@ -75,19 +87,42 @@ class StsaCoordinator(StatisticsCoordinator[StsaAssignment, LocalStatistics, Sts
 
         Raises `ContributionError` naming tensor, value and way out; then nothing of it may count.
         """
-        statistics = self.read(assignment, payload)
-        try:
-            check_statistics(assignment, statistics)
-        except LearningError as error:
-            raise ContributionError(str(error)) from error
+        statistics = _decoded(assignment, payload)
+        _check(assignment, statistics)
         return statistics
 
     def read(self, assignment: StsaAssignment, payload: bytes) -> LocalStatistics:
-        """Return the statistics in a payload of the right form; raise `ContributionError`."""
+        """Return the statistics in a payload of the right form, or in a cohort's sum.
+
+        Raises `ContributionError`.
+        """
+        return _decoded(assignment, payload, MOST_MEMBERS)
+
+    def from_words(
+        self,
+        assignment: StsaAssignment,
+        words: Words,
+        class_names: Sequence[ClassName],
+        members: int,
+    ) -> MadeContribution:
+        """Return the payload of a cohort's sum, in the form 'exact'."""
+        assignment.masked_form()
+        moments = IntegerMoments.of_words(words, class_names, assignment.columns)
+        statistics = LocalStatistics.of_moments(moments, members)
+        made = MadeContribution.of(encode_statistics(statistics), statistics.samples_per_class)
+        self.read(assignment, made.payload)
+        return made
+
+    def check_sum(self, assignment: StsaAssignment, payloads: Sequence[bytes]) -> None:
+        """Raise `ContributionError` unless cohorts' sums, added, are those of samples."""
+        together = StsaAggregate.empty(assignment)
         try:
-            return decode_statistics(payload, assignment)
-        except (SchemaError, LearningError) as error:
+            for payload in payloads:
+                together += StsaAggregate.of(assignment, self.read(assignment, payload), stage=1)
+        except MethodError as error:
             raise ContributionError(str(error)) from error
+        rows = together.classes.rows()
+        _check(assignment, LocalStatistics(*rows, together.gram, members=len(payloads)))
 
     def check_work(self, assignment: StsaAssignment) -> int:
         """Return the multiplications of the check that looks at a Gram matrix as a whole."""
@@ -155,6 +190,21 @@ class StsaCoordinator(StatisticsCoordinator[StsaAssignment, LocalStatistics, Sts
 
 
 COORDINATOR = StsaCoordinator()
+
+
+def _decoded(assignment: StsaAssignment, payload: bytes, most_members: int = 0) -> LocalStatistics:
+    """Return the statistics in a payload; raise `ContributionError` for another form."""
+    try:
+        return decode_statistics(payload, assignment, most_members=most_members)
+    except (SchemaError, LearningError) as error:
+        raise ContributionError(str(error)) from error
+
+
+def _check(assignment: StsaAssignment, statistics: LocalStatistics) -> None:
+    try:
+        check_statistics(assignment, statistics)
+    except LearningError as error:
+        raise ContributionError(str(error)) from error
 
 
 class _Solved(NamedTuple):

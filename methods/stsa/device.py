@@ -25,11 +25,18 @@ from fleetledger.methods.errors import MethodError
 from fleetledger.methods.statistics.labels import check_samples, count_classes, index_classes
 from fleetledger.methods.statistics.part import NO_CONTEXT, PartContext
 from fleetledger.methods.statistics.sides import Features, MadeContribution, StatisticsDevice
+from fleetledger.methods.statistics.words import Words
 from fleetledger.methods.stsa.assignment import TRIANGLE_BITS
 from fleetledger.methods.stsa.group_sums import GroupSums, dealer_of
-from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment, encode_statistics
+from fleetledger.methods.stsa.messages import (
+    LocalStatistics,
+    StsaAssignment,
+    decode_statistics,
+    encode_statistics,
+)
 from fleetledger.methods.stsa.noise import NoiseSource
 from fleetledger.methods.stsa.settings import Form
+from fleetledger.schemas.values import ClassName
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.float32] | Floats
@@ -59,6 +66,13 @@ class StsaDevice(StatisticsDevice[StsaAssignment]):
         except LearningError as error:
             raise MethodError(str(error)) from error
         return MadeContribution.of(encode_statistics(statistics), statistics.samples_per_class)
+
+    def to_words(
+        self, assignment: StsaAssignment, payload: bytes, class_names: Sequence[ClassName]
+    ) -> Words:
+        """Return a payload of the form 'exact' as words; raise `MethodError` for another."""
+        assignment.masked_form()
+        return decode_statistics(payload, assignment).moments().to_words(class_names)
 
 
 DEVICE = StsaDevice()

@@ -34,13 +34,16 @@ from pydantic import Field
 from fleetledger.learning.numerics.compact import CompactFactor
 from fleetledger.learning.numerics.exact_sum import ScaledIntegers
 from fleetledger.learning.numerics.triangles import trapezoid_size
+from fleetledger.methods.errors import MethodError
 from fleetledger.methods.statistics.class_counts import check_classes
+from fleetledger.methods.statistics.words import IntegerMoments
 from fleetledger.methods.stsa.assignment import StsaAssignment
 from fleetledger.methods.stsa.group_sums import DEALER_DIGITS, GroupSums
 from fleetledger.methods.stsa.payload_rules import expected_tensors, payload_limit
 from fleetledger.methods.stsa.settings import Form
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
+from fleetledger.schemas.cohorts import MOST_MEMBERS
 from fleetledger.schemas.contributions import MAX_CLASSES
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.message import Message
@@ -64,11 +67,29 @@ class LocalStatistics:
     counts: Integers
     correlation: ScaledIntegers
     gram: ScaledIntegers | CompactFactor | GroupSums
+    members: int = 0
+    """Members of the cohort whose sum it is; 0 for the part of one device."""
 
     @classmethod
     def of_groups(cls, class_names: tuple[ClassName, ...], groups: GroupSums) -> LocalStatistics:
         """Return the statistics whose counts and P^T are the sums of the groups' rows."""
         return cls(class_names, groups.class_counts(), groups.class_sums(), groups)
+
+    @classmethod
+    def of_moments(cls, moments: IntegerMoments, members: int) -> LocalStatistics:
+        """Return the statistics of a cohort's sum."""
+        sums, gram = ScaledIntegers(moments.sums), ScaledIntegers(moments.gram)
+        return cls(moments.class_names, moments.counts, sums, gram, members)
+
+    def moments(self) -> IntegerMoments:
+        """Return what is summed behind masks; raise `MethodError` for another form."""
+        if not isinstance(self.gram, ScaledIntegers) or self.gram.exponent:
+            raise MethodError(
+                f"form: {self.form!r} is not summed behind masks; give the form 'exact'"
+            )
+        return IntegerMoments(
+            self.class_names, self.counts, self.correlation.values, self.gram.values
+        )
 
     @property
     def form(self) -> Form:
@@ -97,6 +118,7 @@ class _Metadata(Message):
     correlation_exponent: int = Field(default=0, ge=-64, le=64)
     groups: int = Field(default=0, ge=0, le=1_000_000)
     dealer: str = Field(default="", pattern=rf"^([0-9a-f]{{{DEALER_DIGITS}}})?$")
+    members: int = Field(default=0, ge=0, le=MOST_MEMBERS)
 
 
 def encode_statistics(statistics: LocalStatistics) -> bytes:
@@ -123,13 +145,18 @@ def encode_statistics(statistics: LocalStatistics) -> bytes:
     elif isinstance(gram, ScaledIntegers):
         tensors["gram"] = _packed(gram.values)
         told["gram_exponent"] = gram.exponent
-    metadata = _Metadata(form=statistics.form, class_names=statistics.class_names, **told)
-    unsaid = set() if metadata.dealer else {"dealer"}
+    told |= {"members": statistics.members, "class_names": statistics.class_names}
+    metadata = _Metadata(form=statistics.form, **told)
+    unsaid = {name for name in ("dealer", "members") if not getattr(metadata, name)}
     return encode_tensors(tensors, metadata.model_dump(exclude=unsaid))
 
 
-def decode_statistics(data: bytes, assignment: StsaAssignment) -> LocalStatistics:
+def decode_statistics(
+    data: bytes, assignment: StsaAssignment, *, most_members: int = 0
+) -> LocalStatistics:
     """Return the statistics in a payload that was made under `assignment`.
+
+    It may be the sum of a cohort of at most `most_members`; of 0 it is the part of a device.
 
     Sizes, shapes, types, names and steps are checked here; `coordinator.check` looks at the
     numbers. Raises `SchemaError` (`TensorError` for tensors) naming field, value and way out, and
@@ -139,9 +166,15 @@ def decode_statistics(data: bytes, assignment: StsaAssignment) -> LocalStatistic
 
     def expected(values: dict[str, Any]) -> Mapping[str, Expected]:
         told.append(_Metadata.read(values))
-        return expected_tensors(told[0].form, assignment, dealt=bool(told[0].dealer))
+        members = told[0].members
+        if members > most_members:
+            raise TensorError(f"members: {members}; a device gives its own part, so leave it out")
+        return expected_tensors(
+            told[0].form, assignment, dealt=bool(told[0].dealer), members=max(1, members)
+        )
 
-    tensors = read_tensors(data, expected, payload_limit(assignment)).tensors
+    limit = payload_limit(assignment, max(1, most_members))
+    tensors = read_tensors(data, expected, limit).tensors
     metadata = told[0]
     if metadata.form == "estimated":
         groups = _groups(tensors, metadata, assignment)
@@ -149,7 +182,7 @@ def decode_statistics(data: bytes, assignment: StsaAssignment) -> LocalStatistic
         check_classes(metadata.class_names, statistics.counts, assignment)
         return statistics
     counts, correlation = tensors["counts"], tensors["correlation"]
-    check_classes(metadata.class_names, counts, assignment)
+    check_classes(metadata.class_names, counts, assignment, metadata.members)
     if len(correlation) != len(counts):
         raise TensorError(
             f"correlation: {count_of(len(correlation), 'row')} for "
@@ -160,6 +193,7 @@ def decode_statistics(data: bytes, assignment: StsaAssignment) -> LocalStatistic
         counts,
         _scaled("correlation", correlation, metadata.correlation_exponent, assignment),
         _gram(tensors, metadata, assignment),
+        metadata.members,
     )
 
 

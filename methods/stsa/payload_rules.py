@@ -16,17 +16,17 @@ from fleetledger.schemas.tensors import PACKED, Expected, UpTo
 
 
 def expected_tensors(
-    form: Form, assignment: StsaAssignment, *, dealt: bool = False
+    form: Form, assignment: StsaAssignment, *, dealt: bool = False, members: int = 1
 ) -> Mapping[str, Expected]:
     """Return the tensors of a payload; raise `TensorError` for a form that is not allowed.
 
-    `dealt` says that its rows name their groups.
+    `dealt` says that its rows name their groups; it is the sum of the parts of `members`.
     """
     allowed = assignment.settings.allowed_forms
     if form not in allowed:
         ways = " or ".join(allowed)
         raise TensorError(f"form: {form!r} is not allowed in this fleet; give {ways}")
-    columns, classes = assignment.columns, UpTo(most_classes(assignment))
+    columns, classes = assignment.columns, UpTo(most_classes(assignment, members))
     if form == "estimated":
         rows = UpTo(_most_rows(assignment))
         sums = {
@@ -47,9 +47,9 @@ def expected_tensors(
     }
 
 
-def payload_limit(assignment: StsaAssignment) -> int:
-    """Return the most bytes that an honest payload can have."""
-    columns, classes = assignment.columns, most_classes(assignment)
+def payload_limit(assignment: StsaAssignment, members: int = 1) -> int:
+    """Return the most bytes that an honest payload, or the sum of so many, can have."""
+    columns, classes = assignment.columns, most_classes(assignment, members)
     values = 0
     if set(assignment.settings.allowed_forms) - {"estimated"}:
         values = triangle_size(columns) + classes * columns

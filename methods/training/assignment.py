@@ -91,6 +91,18 @@ class TrainingAssignment(Message, Generic[SettingsT_co]):
     def network(self) -> Network | SegmentationNetwork:
         """The network that is trained."""
 
+    adds_answers: ClassVar[bool] = False
+    """Whether all that is made of answers is their mean, in every phase."""
+
+    def masked_form(self) -> None:
+        """Raise `MethodError` unless answers are integers that can be summed behind masks."""
+        if not self.adds_answers or getattr(self.settings, "upload", "") != "int32":
+            raise MethodError(
+                f"masks: answers of {self.kind.removesuffix('-assignment')!r} are not summed "
+                "behind masks; take rounds or fedhaf with upload = 'int32', or set "
+                "[privacy] masks = false"
+            )
+
     @property
     def is_weighted(self) -> bool:
         """Whether answers are weighed by their number of samples."""

@@ -8,13 +8,22 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
+from fleetledger.learning.errors import LearningError
+from fleetledger.methods.errors import ContributionError, MethodError
 from fleetledger.methods.training.answer_measures import measured
 from fleetledger.methods.training.asynchronous import StaleSum, moved
-from fleetledger.methods.training.client_updates import Mean, UpdateFrame, UpdateSum
+from fleetledger.methods.training.client_drift import spread_partial
+from fleetledger.methods.training.client_updates import (
+    MOST_SAMPLES,
+    Mean,
+    UpdateFrame,
+    UpdateSum,
+)
 from fleetledger.methods.training.exchange import (
     AnswerMeasure,
     BufferStep,
     CountedUpdate,
+    Partial,
     RoundConfig,
     RoundOutcome,
     StaleUpdates,
@@ -24,6 +33,7 @@ from fleetledger.methods.training.network_weights import Arrays, encode_weights
 from fleetledger.methods.training.ranked_sum import RankedSum
 from fleetledger.methods.training.round_cache import RoundCache
 from fleetledger.methods.training.sides import Assignment, TrainingCoordinator
+from fleetledger.methods.training.words import Words, summed_answers
 from fleetledger.schemas.rounds import TRAIN
 
 
@@ -95,6 +105,29 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
         if config.robust is not None and config.robust.needs_all:
             weighted = False
         return measured(self.frame(assignment, config), updates, weighted=weighted)
+
+    def from_words(
+        self, assignment: Assignment, config: RoundConfig, words: Words, members: int
+    ) -> Partial:
+        """Return what `join` of a sum takes of so many members' words (`methods.training.words`).
+
+        Raises `ContributionError` for words that no answers have, `MethodError` where answers are
+        not summed behind masks. How far answers lie apart is not known of them.
+        """
+        assignment.masked_form()
+        if config.robust is not None and config.robust.needs_all:
+            raise MethodError(
+                "robust: a median or trimmed mean needs every answer, and masks show their sum "
+                "alone; set [privacy] masks = false, or take the mean"
+            )
+        grid = self._frame(assignment, config).grid
+        most = MOST_SAMPLES // members if assignment.is_weighted else 1
+        weight, flat = summed_answers(words, grid, members, most)
+        try:
+            grid.check_flat(flat)
+        except LearningError as error:
+            raise ContributionError(f"words: {error}") from error
+        return Partial((members, weight, weight), (flat,)) + spread_partial(weight, ())
 
     def combine(
         self,

@@ -45,7 +45,7 @@ _ROOM = 1 << 17
 """Values of a block of all answers that are added together: a MiB, which a cache holds."""
 _WAITING_VALUES = 1 << 23
 """Of all answers that wait for each other."""
-_MOST_SAMPLES = (1 << 32) - 1
+MOST_SAMPLES = (1 << 32) - 1
 """Of all updates of a round: int32 times as many fit 64 bits."""
 
 
@@ -167,7 +167,7 @@ class UpdateSum:
         self._frame = frame
         self._weighted = weighted
         self._samples = 0
-        most_samples = _MOST_SAMPLES // max(1, most) if weighted else 1
+        most_samples = MOST_SAMPLES // max(1, most) if weighted else 1
         try:
             self._total = WeightSum(frame.grid, SumLimits(most, most_samples))
         except LearningError as error:
