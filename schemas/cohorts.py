@@ -175,10 +175,10 @@ class MaskedCohort(Strict):
 
 
 def threshold_of(members: int) -> int:
-    """Return the least threshold of a cohort: more than two thirds.
+    """Return the least threshold t of a cohort: more than two thirds of its n members.
 
-    Who lies about who is silent needs the shares of so many for any sum. With c of n members on
-    its side a sum is of no fewer than `threshold - c` others.
+    Whatever each member is told of who is silent, with c members on its side the coordinator gets
+    no sum of fewer than 2 t - n - c others (docs/masks.md).
     """
     return 2 * members // 3 + 1
 

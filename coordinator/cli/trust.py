@@ -22,6 +22,7 @@ from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.releases.commands import PublishRoot
 from fleetledger.coordinator.trust import root_drafts
 from fleetledger.coordinator.trust.key_files import read_or_make
+from fleetledger.coordinator.trust.rosters import check_has_roster, kept_roster
 from fleetledger.runtime import command_output
 from fleetledger.runtime.command_output import ActionReport, AsJson
 from fleetledger.schemas.keys import KeyName, VerifyKey, read_verify_key
@@ -158,6 +159,10 @@ def rotate(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     coordinator: Annotated[
         bool, typer.Option("--coordinator", help="Name the key that is in the home now.")
     ] = False,
+    devices: Annotated[
+        bool,
+        typer.Option("--devices", help="Name the devices that have a key now, for masked cohorts."),
+    ] = False,
     expire_days: ExpireDays = None,
     sign_with_key: SignWith = None,
     home: Home = HOME,
@@ -165,6 +170,7 @@ def rotate(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 ) -> None:
     """Make the next root: other keys in the place of those before, or a later expiry."""
     settings, former = load(home), _must_be_published(home)
+    roster = kept_roster(home, former.document.version + 1) if devices else None
     files = root_key or []
     roots = _root_keys(settings, files, root_public or []) if files or root_public else None
     release = None
@@ -177,12 +183,15 @@ def rotate(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         coordinator_keys=(coordinator_key(home, settings.fleet).verify_key,)
         if coordinator
         else None,
+        devices=None if roster is None else roster[1],
         expires_ns=_expires(expire_days),
     )
     root = root_drafts.next_root(former.document, changes)
     made = _finish(
         home, root_drafts.sign_with(root, [*(sign_with_key or []), *files]), former.document
     )
+    if roster is not None:
+        made = made.model_copy(update={"wrote": (str(roster[0]), *made.wrote)})
     show_action(made, as_json=as_json)
 
 
@@ -226,6 +235,7 @@ def _published(file: Path, home: Path, *, anew: bool) -> ActionReport:
     root = root_drafts.read_root(file)
     if root.document.fleet != load(home).fleet:
         raise TrustError(f"{file}: is of the fleet {str(root.document.fleet)!r}")
+    check_has_roster(home, root.document)
     body = PublishRoot(root=root, anew=anew)
     answer = carried_out(home, body)
     place = root_drafts.write_root(root_drafts.root_file(home, root), root)

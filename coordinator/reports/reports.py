@@ -182,6 +182,8 @@ class RootReport(Report):
     """Root keys that must agree."""
     release_keys: tuple[str, ...] = ()
     coordinator_keys: tuple[str, ...] = ()
+    devices: str | None = None
+    """Digest of the roster of devices that members of masked cohorts are believed by."""
     expires: IsoTime | None = None
     """When nothing new is installed by it any more; null for never."""
     signed_by: tuple[str, ...] = ()
@@ -207,6 +209,8 @@ class RootReport(Report):
             "expires": "never" if self.expires is None else iso_time(self.expires),
             "signed by": ", ".join(self.signed_by) or "nobody",
         }
+        if self.devices is not None:
+            facts["devices"] = f"roster {self.devices[:12]}"
         if self.missing:
             facts["missing"] = f"signatures of root keys: {self.missing}"
         yield from (f"{name:>14}  {value}" for name, value in facts.items())

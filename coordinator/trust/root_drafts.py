@@ -22,7 +22,7 @@ from fleetledger.schemas import roots
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.signatures import name_of
-from fleetledger.schemas.values import FleetId
+from fleetledger.schemas.values import Digest, FleetId
 
 FOLDER = "trust"
 """Where the root documents of a coordinator lie, in its home."""
@@ -37,6 +37,7 @@ class Changes:
     threshold: int | None = None
     release_keys: tuple[VerifyKey, ...] | None = None
     coordinator_keys: tuple[VerifyKey, ...] | None = None
+    devices: Digest | None = None
     expires_ns: int | None = None
 
     @property
@@ -127,6 +128,7 @@ def described(root: roots.SignedRoot, former: roots.RootDocument | None) -> dict
         "threshold": document.threshold,
         "release_keys": tuple(map(roots.named_key, document.release_keys)),
         "coordinator_keys": tuple(map(roots.named_key, document.coordinator_keys)),
+        "devices": document.devices,
         "expires": document.expires_ns,
         "signed_by": tuple(str(item.key) for item in root.signatures),
         "missing": root.missing(former),

@@ -13,6 +13,7 @@ from fleetledger.coordinator.topics.models.entries import DevicePinned
 from fleetledger.coordinator.topics.releases.state import Released, Trust
 from fleetledger.schemas.releases import SignedRelease
 from fleetledger.schemas.roots import SignedRoot, named_keys
+from fleetledger.schemas.values import Digest
 
 
 class RootPublished(EntryBody):
@@ -23,6 +24,12 @@ class RootPublished(EntryBody):
     anew: bool = False
     """The root keys were lost: nothing leads here from the root before, and devices follow only
     once their owners gave them this one."""
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """The roster of devices, where the root names one."""
+        devices = self.root.document.devices
+        return () if devices is None else (devices,)
 
     def say(self, at: EntryContext) -> str:
         root = self.root.document

@@ -10,18 +10,23 @@ from typer.testing import CliRunner
 
 from fleetledger.coordinator.cli.trust import app
 from fleetledger.coordinator.errors import CommandError, KeyFileError, TrustError
+from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.program.engine import carry_out_waiting
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
+from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted
+from fleetledger.coordinator.topics.keys.entries import DeviceEnrolled
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.trust.key_files import make_key, public_file, read_key
 from fleetledger.coordinator.trust.release_key import waits_for_key
+from fleetledger.schemas.cohorts import DeviceRoster
 from fleetledger.schemas.keys import KeyName, VerifyKey
 from fleetledger.schemas.roots import RootDocument, SignedRoot
 from fleetledger.schemas.signatures import name_of
-from fleetledger.schemas.values import FleetId
+from fleetledger.schemas.values import DeviceId, Digest, FleetId
 
 
 class Office:
@@ -207,3 +212,48 @@ def test_the_ledger_verifies_with_roots_in_it(rooted: Office) -> None:
     rooted.trust("revoke", name_of(rooted.key("a")), *signers)
     with LedgerReader.open_read_only(ledger_path(rooted.home)) as ledger:
         assert [entry.kind for entry in ledger.entries()].count("root.published") == 2
+
+
+def enrol(office: Office, *devices: str) -> DeviceRoster:
+    """Let devices have keys, and return the roster of them."""
+    named = map(DeviceId, devices)
+    keys = {
+        device: VerifyKey.of(KeyName(f"orchard/device/{device}"), device.encode().ljust(32))
+        for device in named
+    }
+    with Ledger.open(ledger_path(office.home)) as ledger:
+        for device, key in keys.items():
+            token = Digest.of(b"token")
+            admitted = DeviceAdmitted(device=device)
+            has_key = DeviceEnrolled(device=device, key=key, invitation=token)
+            drafts = [
+                EntryDraft(body.kind, "test", body.model_dump(mode="json"), device, (), 1)
+                for body in (admitted, has_key)
+            ]
+            ledger.append(drafts)
+    return DeviceRoster(fleet=FleetId("orchard"), keys=keys)
+
+
+def test_a_root_names_the_devices_that_have_a_key(rooted: Office) -> None:
+    signers = rooted.keys("a", "c", option="--sign-with")
+    with pytest.raises(TrustError, match="none has a key"):
+        rooted.trust("rotate", "--devices", *signers)
+    roster = enrol(rooted, "crane-1", "crane-2")
+    rooted.trust("rotate", "--devices", *signers)
+    assert rooted.root.devices == Digest.of(roster.canonical_bytes())
+    written = (rooted.home / "trust" / "devices-2.json").read_bytes()
+    assert DeviceRoster.read(written, rooted.root.devices) == roster
+    assert f"devices roster {rooted.root.devices.short}" in rooted.trust("show")
+    rooted.trust("rotate", "--coordinator", *signers)
+    assert rooted.root.devices == Digest.of(roster.canonical_bytes()), "what is not said stays"
+
+
+def test_a_root_whose_roster_is_not_here_is_not_published(rooted: Office) -> None:
+    enrol(rooted, "crane-1")
+    rooted.trust("rotate", "--devices")
+    for blob in (rooted.home / "ledger" / "blobs").rglob("*"):
+        if blob.is_file():
+            blob.unlink()
+    rooted.run("sign", rooted.draft(2), *rooted.keys("a", "c", option="--key"))
+    with pytest.raises(TrustError, match="is not in this home"):
+        rooted.trust("publish", rooted.draft(2))
