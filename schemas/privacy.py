@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
@@ -24,7 +26,24 @@ class Masks(Strict):
         return self
 
 
+class Noise(Strict):
+    """Discrete Gaussian noise on what a device gives, and the budget that it keeps to."""
+
+    protects: Literal["image", "device"]
+    """Neighbours differ in one image of a part, or in all that one device gives."""
+    epsilon: float = Field(gt=0, le=1000)
+    """Budget: what all that a device ever gives may spend at `delta`."""
+    delta: float = Field(gt=0, lt=1)
+    multiplier: float = Field(gt=0, le=1e6)
+    """Deviation of the noise of one part, over the largest length by which what is protected can
+    change the part."""
+    clip: int = Field(default=12, ge=1, le=127)
+    """Of statistics: features of an image are scaled down until the root of their mean square is at
+    most so much, so that an image's length is known."""
+
+
 class Privacy(Strict):
     """What hides a device's numbers, of which each part may be left out."""
 
     masks: Masks | None = None
+    noise: Noise | None = None

@@ -316,7 +316,10 @@ class LocalDeviceJobs:
         if not extracted.labels:
             return (*told, inputs.PartEmpty(request.job, extracted.unusable))
         own = side.read_assignment(assignment.settings)
-        context = part_context(self._home.settings, request.job, self._home.state_folder)
+        context = replace(
+            part_context(self._home.settings, request.job, self._home.state_folder),
+            class_names=assignment.class_names,
+        )
         made = side.finish(own, extracted.features, extracted.labels, context)
         return (*told, part_computed(request, extracted, made, self._blobs))
 

@@ -28,6 +28,7 @@ from fleetledger.methods.fed3r.messages import (
 )
 from fleetledger.methods.fed3r.steps import Sums
 from fleetledger.methods.statistics.linear_head import LinearHead, rows_in_order
+from fleetledger.methods.statistics.private_moments import denoised
 from fleetledger.methods.statistics.sides import (
     FeatureMoments,
     MadeContribution,
@@ -106,7 +107,7 @@ class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, F
         """
         rows = {}
         if aggregate.samples:
-            solved = assignment.steps.rows(_sums(aggregate))
+            solved = assignment.steps.rows(_sums(aggregate, private=assignment.noise is not None))
             rows = dict(zip(aggregate.samples, solved, strict=True))
         weights = rows_in_order(rows, class_order, aggregate.classes.columns)
         return LinearHead(weights, tuple(class_order))
@@ -114,8 +115,9 @@ class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, F
     def judged_moments(
         self, assignment: Fed3rAssignment, aggregate: Fed3rAggregate, names: Sequence[ClassName]
     ) -> Moments | None:
-        """Return G, P and the samples."""
-        del assignment
+        """Return G, P and the samples; None behind noise of privacy."""
+        if assignment.noise is not None:
+            return None
         gram, classes = aggregate.gram_matrix(), aggregate.classes
         exact = classes.largest <= FLOAT64_EXACT and aggregate.gram.largest <= FLOAT64_EXACT
         return Moments(gram, classes.columns_of(names), sum(classes.samples.values()), exact)
@@ -127,9 +129,8 @@ class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, F
     def gram_triangle(
         self, assignment: Fed3rAssignment, aggregate: Fed3rAggregate
     ) -> Integers | None:
-        """Return the exact triangle of G."""
-        del assignment
-        return aggregate.gram.values
+        """Return the exact triangle of G; None behind noise."""
+        return aggregate.gram.values if assignment.noise is None else None
 
     def feature_moments(
         self, assignment: Fed3rAssignment, aggregate: Fed3rAggregate
@@ -148,18 +149,20 @@ def _decoded(assignment: Fed3rAssignment, payload: bytes, most_members: int = 0)
 
 
 def _check(assignment: Fed3rAssignment, statistics: LocalStatistics) -> None:
-    check_statistics(statistics)
+    check_statistics(assignment, statistics)
     if assignment.steps.changes("check"):
         part = Fed3rAggregate.of(assignment, statistics, stage=1)
         assignment.steps.check(_sums(part))
 
 
-def _sums(aggregate: Fed3rAggregate) -> Sums:
+def _sums(aggregate: Fed3rAggregate, *, private: bool = False) -> Sums:
     """Return the sums as numbers, of the classes that have samples."""
     samples = aggregate.samples
     columns = [aggregate.classes[name].correlation.to_float() for name in samples]
     counts = np.array(list(samples.values()), np.int64)
     gram = aggregate.gram_matrix()
+    if private:
+        gram = denoised(gram)
     return Sums(gram, np.stack(columns, axis=1), counts, tuple(samples))
 
 

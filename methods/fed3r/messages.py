@@ -46,6 +46,7 @@ class Fed3rAssignment(FeatureAssignment[Fed3rSettings]):
     """Settings, and the width of the backbone's features; the same for all devices."""
 
     kind: ClassVar[str] = "fed3r-assignment"
+    takes_noise: ClassVar[bool] = True
     steps_type: ClassVar[type[Statistics]] = Statistics
 
     @model_validator(mode="after")

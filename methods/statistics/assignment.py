@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.statistics.part_settings import PartSettings
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.contributions import MAX_CLASSES
-from fleetledger.schemas.message import Message
+from fleetledger.schemas.message import Message, is_absent
 from fleetledger.schemas.models import MAX_FEATURES
+from fleetledger.schemas.privacy import Noise
 from fleetledger.schemas.values import ClassName
 
 SettingsT_co = TypeVar("SettingsT_co", bound=PartSettings, covariant=True)
@@ -30,6 +31,10 @@ class FeatureAssignment(Message, Generic[SettingsT_co]):
     """d, the number of features that the backbone puts out."""
     class_names: tuple[ClassName, ...] = Field(default=(), max_length=MAX_CLASSES)
     """Classes that may occur; none given means any."""
+    noise: Noise | None = Field(default=None, exclude_if=is_absent)
+    """Differential privacy of a part; a method that has none refuses it."""
+    takes_noise: ClassVar[bool] = False
+    """Whether the method's parts can have noise of differential privacy."""
 
     @property
     def columns(self) -> int:
@@ -57,10 +62,28 @@ class FeatureAssignment(Message, Generic[SettingsT_co]):
         except SchemaError as error:
             raise MethodError(f"assignment: {error}") from error
 
+    @model_validator(mode="after")
+    def _can_have_noise(self) -> Self:
+        if self.noise is not None and not self.takes_noise:
+            raise ValueError(
+                "noise: this method's parts cannot have noise of differential privacy; take stsa "
+                "in the form 'exact' or fed3r, or leave out [privacy] protects"
+            )
+        if self.noise is not None and self.settings.min_samples_per_class > 1:
+            raise ValueError(
+                f"noise: with a min_samples_per_class of {self.settings.min_samples_per_class} a "
+                "part's moment would tell how many images there are; give 1, since noise hides "
+                "single ones (stsa: hold_back = false)"
+            )
+        return self
+
     @classmethod
-    def of(cls, settings: Mapping[str, object], feature_width: int) -> Self:
+    def of(
+        cls, settings: Mapping[str, object], feature_width: int, noise: Noise | None = None
+    ) -> Self:
         """Return the assignment of a lineage: an operator's settings and the backbone's width d.
 
         Raises `MethodError` likewise.
         """
-        return cls.from_values({"settings": dict(settings), "feature_width": feature_width})
+        values = {"settings": dict(settings), "feature_width": feature_width}
+        return cls.from_values(values if noise is None else values | {"noise": noise.model_dump()})

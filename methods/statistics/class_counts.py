@@ -40,6 +40,8 @@ def check_classes(
                 f"most {members * most}"
             )
         return
+    if assignment.noise is not None:  # then every class has one at least
+        most += len(names)
     least = assignment.settings.min_samples_per_class
     if (counts < least).any() or (counts > most).any() or int(counts.sum()) > most:
         raise TensorError(
@@ -50,4 +52,6 @@ def check_classes(
 
 def most_classes(assignment: StatisticsAssignment, members: int = 1) -> int:
     """Return the most classes of a part, or of so many together: each has a sample in it."""
+    if assignment.noise is not None:  # every class of the fleet has a row
+        return MAX_CLASSES
     return min(MAX_CLASSES, members * assignment.settings.max_samples_per_part)

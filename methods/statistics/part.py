@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fleetledger.schemas.values import ClassName
+
 
 @dataclass(frozen=True)
 class PartContext:
     """Where chance comes from, and what the device's owner chose.
 
     A device side draws nothing of its own: the same assignment, data and context give the same
-    payload.
+    payload. Noise of differential privacy alone is new each time, from the system's random bytes.
     """
 
     seed: bytes = b""
@@ -19,6 +21,8 @@ class PartContext:
     """Known to this device alone, another one for each revision of a part."""
     form: str | None = None
     """The form of contribution that the owner chose; None leaves it to the assignment."""
+    class_names: tuple[ClassName, ...] = ()
+    """Every class that the fleet knows; a part with noise has a row for each of them."""
 
 
 NO_CONTEXT = PartContext()

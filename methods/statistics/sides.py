@@ -25,6 +25,7 @@ from fleetledger.methods.statistics.part import NO_CONTEXT, PartContext
 from fleetledger.methods.statistics.part_settings import PartSettings
 from fleetledger.methods.statistics.words import Words
 from fleetledger.methods.steps import TakesSteps
+from fleetledger.schemas.privacy import Noise
 from fleetledger.schemas.values import ClassName, Digest
 
 Features = npt.NDArray[np.generic]
@@ -192,13 +193,15 @@ class StatisticsCoordinator(
 
     aggregate_type: MakesAggregates[Assignment, Statistics, Aggregate]
 
-    def assign(self, settings: Mapping[str, object], feature_width: int) -> Assignment:
+    def assign(
+        self, settings: Mapping[str, object], feature_width: int, noise: Noise | None = None
+    ) -> Assignment:
         """Return the assignment of a lineage: an operator's settings, the backbone's width d.
 
         Raises `MethodError` naming the field that is wrong.
         """
         refuse_unknown(self.assignment_type, settings)
-        return self.assignment_type.of(settings, feature_width)
+        return self.assignment_type.of(settings, feature_width, noise)
 
     def read_assignment(self, body: Mapping[str, object]) -> Assignment:
         """Return the assignment that `model_dump` wrote; raise `MethodError`."""

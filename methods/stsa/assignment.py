@@ -13,7 +13,8 @@ from fleetledger.learning.numerics.compact import RowSteps, prove_factor
 from fleetledger.learning.numerics.exactness import prove_sum
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.statistics.assignment import FeatureAssignment
-from fleetledger.methods.stsa.noise import NoiseSizes, largest_noise
+from fleetledger.methods.statistics.private_moments import largest_noise, noise_of
+from fleetledger.methods.stsa.noise import NoiseSizes
 from fleetledger.methods.stsa.settings import MAX_COLUMNS, Form, StsaSettings
 
 TRIANGLE_BITS = 48
@@ -28,6 +29,7 @@ class StsaAssignment(FeatureAssignment[StsaSettings]):
     """
 
     kind: ClassVar[str] = "stsa-assignment"
+    takes_noise: ClassVar[bool] = True
 
     @property
     def columns(self) -> int:
@@ -85,7 +87,9 @@ class StsaAssignment(FeatureAssignment[StsaSettings]):
         if form == "compact":
             return prove_factor(samples, self.columns, settings.largest, self.row_steps)
         if self.integer:
-            return samples * settings.largest**2 + largest_noise(NoiseSizes.of(settings).gram)
+            private = noise_of(self)
+            noise = NoiseSizes.of(settings).gram if private is None else private.gram
+            return samples * settings.largest**2 + largest_noise(noise)
         return (1 << (TRIANGLE_BITS - 1)) - 1
 
     def _steps(self, form: Form) -> tuple[int, int]:
@@ -100,6 +104,23 @@ class StsaAssignment(FeatureAssignment[StsaSettings]):
             raise ValueError(
                 f"feature_width: {self.columns}; without a map at most {MAX_COLUMNS} are allowed, "
                 "so use a map"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _noise_is_consistent(self) -> Self:
+        if self.noise is None:
+            return self
+        settings = self.settings
+        if settings.allowed_forms != ("exact",) or not self.integer or settings.noise != "none":
+            raise ValueError(
+                "noise: of differential privacy needs form 'exact' alone, integer features and the "
+                "method's own noise 'none'; set [method.settings] form = 'exact'"
+            )
+        if settings.ridge == "from-sums":
+            raise ValueError(
+                "noise: of differential privacy brings a ridge of its own; give ridge a number or "
+                "leave it out"
             )
         return self
 

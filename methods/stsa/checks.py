@@ -28,9 +28,10 @@ from fleetledger.learning.numerics.possible_moments import (
 )
 from fleetledger.learning.numerics.triangles import symmetric
 from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.statistics.private_moments import check_private, largest_noise
 from fleetledger.methods.stsa.group_sums import GroupSums
 from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment
-from fleetledger.methods.stsa.noise import NoiseSizes, largest_noise
+from fleetledger.methods.stsa.noise import NoiseSizes
 
 Integers = npt.NDArray[np.int64]
 
@@ -43,6 +44,7 @@ def check_statistics(assignment: StsaAssignment, statistics: LocalStatistics) ->
     - form exact: G lies beside P and the counts as that of samples does, to the last integer
       (`learning.numerics.possible_moments`); where noise or the Gaussian map rounds, within a
       proved room
+    - with noise of privacy: as form exact, within a proved room
     - form compact: by its making, G is that of samples with these class means; no step of a row
       is coarser than it must be, and no column of R is longer than class sums allow
 
@@ -50,6 +52,10 @@ def check_statistics(assignment: StsaAssignment, statistics: LocalStatistics) ->
     steps.
     """
     gram = statistics.gram
+    if assignment.noise is not None:
+        moments, largest = statistics.moments(), assignment.settings.largest
+        check_private(assignment, moments, largest, statistics.members)
+        return
     if isinstance(gram, GroupSums):
         _check_sums(assignment, _row_names(statistics, gram), gram.counts, gram.sums)
         return

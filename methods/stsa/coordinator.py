@@ -31,6 +31,7 @@ from fleetledger.methods.statistics.linear_head import (
     rows_in_order,
     whitened_weights,
 )
+from fleetledger.methods.statistics.private_moments import denoised
 from fleetledger.methods.statistics.sides import (
     FeatureMap,
     FeatureMoments,
@@ -47,7 +48,6 @@ from fleetledger.methods.stsa.messages import (
     decode_statistics,
     encode_statistics,
 )
-from fleetledger.methods.stsa.settings import StsaSettings
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.cohorts import MOST_MEMBERS
 from fleetledger.schemas.values import ClassName
@@ -138,7 +138,7 @@ class StsaCoordinator(StatisticsCoordinator[StsaAssignment, LocalStatistics, Sts
         its index, nor on registered classes without data.
         """
         settings, names = assignment.settings, sorted(aggregate.classes)
-        solved = _solve(aggregate, names, settings)
+        solved = _solve(assignment, aggregate, names)
         rows = dict(zip(names, solved.weights.T, strict=True))
         weights = rows_in_order(rows, class_order, aggregate.columns)
         places = np.array([class_order.index(name) for name in names], np.int64)
@@ -155,8 +155,8 @@ class StsaCoordinator(StatisticsCoordinator[StsaAssignment, LocalStatistics, Sts
     def judged_moments(
         self, assignment: StsaAssignment, aggregate: StsaAggregate, names: Sequence[ClassName]
     ) -> Moments | None:
-        """Return G, P and the samples; None where parts told class sums of groups."""
-        if aggregate.groups:
+        """Return G, P and the samples; None for class sums of groups, or noise of privacy."""
+        if aggregate.groups or assignment.noise is not None:
             return None
         gram, classes = aggregate.gram_matrix(assignment.settings), aggregate.classes
         exact = classes.largest <= FLOAT64_EXACT and aggregate.gram.largest <= FLOAT64_EXACT
@@ -170,8 +170,8 @@ class StsaCoordinator(StatisticsCoordinator[StsaAssignment, LocalStatistics, Sts
         self, assignment: StsaAssignment, aggregate: StsaAggregate
     ) -> Integers | None:
         """Return the exact triangle of G; None where it is estimated, noisy or rounded."""
-        settings = assignment.settings
-        told = assignment.integer and settings.noise not in ("sums", "both")
+        noisy = assignment.noise is not None or assignment.settings.noise in ("sums", "both")
+        told = assignment.integer and not noisy
         return aggregate.gram.values if told and not aggregate.groups else None
 
     def least_ridge(self, assignment: StsaAssignment) -> float:
@@ -228,13 +228,18 @@ class _Solved(NamedTuple):
         return ScoreNovelty.of(agreement, self.counts, np.asarray(scales), rows)
 
 
-def _solve(aggregate: StsaAggregate, names: Sequence[ClassName], settings: StsaSettings) -> _Solved:
+def _solve(
+    assignment: StsaAssignment, aggregate: StsaAggregate, names: Sequence[ClassName]
+) -> _Solved:
     """Return what is solved for the classes `names`."""
+    settings = assignment.settings
     if not names:
         nothing = np.empty((aggregate.columns, 0))
         none = np.empty(0, np.int64)
         return _Solved(nothing, settings.ridge_value, nothing, nothing, none)
     gram = aggregate.gram_matrix(settings)
+    if assignment.noise is not None:
+        gram = denoised(gram)
     totals = [aggregate.classes[name] for name in names]
     sums = np.stack([total.correlation.to_float() for total in totals], axis=1)
     counts = np.array([total.count for total in totals], np.int64)

@@ -24,6 +24,7 @@ from fleetledger.learning.numerics.triangles import pack_upper
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.statistics.labels import check_samples, count_classes, index_classes
 from fleetledger.methods.statistics.part import NO_CONTEXT, PartContext
+from fleetledger.methods.statistics.private_moments import clipped, every_class, noise_of
 from fleetledger.methods.statistics.sides import Features, MadeContribution, StatisticsDevice
 from fleetledger.methods.statistics.words import Words
 from fleetledger.methods.stsa.assignment import TRIANGLE_BITS
@@ -93,7 +94,12 @@ def compute_statistics(
     names, classes = index_classes(assignment, labels)
     counts = count_classes(assignment, names, classes)
     H = _numbers(assignment, features)
-    noise = NoiseSource(assignment.settings, context.secret)
+    private = noise_of(assignment)
+    noise = NoiseSource(assignment.settings, context.secret, private)
+    if private is not None:
+        H = clipped(H, private.squared_length)
+        names, classes = every_class(context.class_names, names, classes)
+        counts = np.bincount(classes, minlength=len(names)).astype(np.int64)
     if form == "estimated":
         groups = _group_sums(assignment, H, classes, noise, context.seed)
         return LocalStatistics.of_groups(names, groups)

@@ -7,7 +7,7 @@ device side, with the context that a real agent of this name gives it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +89,8 @@ class PartMaker:
         )
         try:
             own = self._told(request.assignment)
-            made = side.finish(own, extracted.features, extracted.labels, place.context)
+            context = replace(place.context, class_names=request.assignment.class_names)
+            made = side.finish(own, extracted.features, extracted.labels, context)
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{device}: {error}") from error
         return part_computed(request, extracted, made, place.blobs)

@@ -8,10 +8,11 @@ import pytest
 from fleetledger.learning.numerics.triangles import diagonal_index, symmetric
 from fleetledger.methods.errors import ContributionError, MethodError
 from fleetledger.methods.statistics.part import PartContext
+from fleetledger.methods.statistics.private_moments import largest_noise
 from fleetledger.methods.stsa.coordinator import COORDINATOR
 from fleetledger.methods.stsa.device import DEVICE, compute_statistics
 from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment
-from fleetledger.methods.stsa.noise import NoiseSizes, largest_noise
+from fleetledger.methods.stsa.noise import NoiseSizes
 from tests.methods.stsa.fleet import SMALL, Samples, assignment, make_samples
 
 LARGE = {"noise_deviation": 0.5, "noise_strength": 2.0}
