@@ -42,9 +42,9 @@ CEILINGS: dict[str, Room] = {
     "device_agent": Room(22550, 10.9, 13.3, 26, 314),
     "export": Room(7400, 10.3, 13.0, 6, 106),
     "learning": Room(18450, 8.0, 9.5, 27, 215),
-    "methods": Room(17600, 12.0, 15.1, 36, 138),
+    "methods": Room(17950, 12.0, 15.0, 36, 139),
     "runtime": Room(3400, 7.9, 9.6, 14, 42),
-    "schemas": Room(6300, 8.3, 11.6, 5, 61),
+    "schemas": Room(6300, 8.2, 11.6, 4, 61),
     "simulator": Room(33550, 11.5, 13.9, 48, 516),
     "transport": Room(6900, 8.6, 10.1, 7, 89),
 }
