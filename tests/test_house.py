@@ -41,7 +41,7 @@ CEILINGS: dict[str, Room] = {
     "coordinator": Room(50000, 9.1, 11.8, 51, 797),
     "device_agent": Room(22550, 10.9, 13.3, 26, 314),
     "export": Room(7400, 10.3, 13.0, 6, 106),
-    "learning": Room(18450, 8.0, 9.5, 27, 215),
+    "learning": Room(18950, 7.9, 9.4, 27, 222),
     "methods": Room(17950, 12.0, 15.0, 36, 139),
     "runtime": Room(3400, 7.9, 9.6, 14, 42),
     "schemas": Room(6300, 8.2, 11.6, 4, 61),
