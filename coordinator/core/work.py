@@ -86,6 +86,8 @@ class AverageRound:
     inputs: tuple[RoundAnswered, ...]
     older: tuple[RoundOpened, ...] = ()
     """Further rounds from whose weights answers to an asynchronous round began."""
+    noise_seed: bytes = b""
+    """Of the noise on the mean, where it was drawn before: in a replay."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ described for the ledger.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -73,6 +74,8 @@ class NetworkMaker:
         self._told: _Told | None = None
         """Of the newest round whose answers are checked."""
         self._sum = RoundSum()
+        self.draw_seed: Callable[[RoundOpened], bytes] = _drawn
+        """Gives the seed of a round's noise; a simulator's is a function of its own seed."""
 
     def check(self, request: work.TakePayload, payload: bytes) -> None:
         """Raise the method's `ContributionError` unless a payload answers its round."""
@@ -136,7 +139,9 @@ class NetworkMaker:
         told = self._told
         if told is None or not told.tells(request.lineage, opened):
             told = _told(lineage, opened, blobs.get)
-        own, config = told.assignment, told.config
+        own = told.assignment
+        seed = (request.noise_seed or self.draw_seed(opened)) if own.adds_noise else b""
+        config = replace(told.config, noise_seed=seed) if seed else told.config
         if opened.buffering is not None:
             step = BufferStep(opened.buffering.rate, opened.buffering.mixes)
             groups = _groups(request, opened.buffering, blobs)
@@ -163,6 +168,7 @@ class NetworkMaker:
             fingerprint=fingerprint_of(own),
             seconds=time.perf_counter() - began,
             remarks=made.remarks,
+            noise_seed=seed.hex(),
         )
         files = {offer.digest: made.extras[name] for name, offer in extras.items()}
         small = blobs.stage_named({weights.digest: made.weights, **files})
@@ -200,6 +206,10 @@ class NetworkMaker:
     def _blobs(self) -> Iterator[Blobs]:
         with LedgerReader.open_read_only(self._ledger) as ledger:
             yield Blobs(ledger, self._store)
+
+
+def _drawn(_opened: RoundOpened) -> bytes:
+    return secrets.token_bytes(32)
 
 
 def _told(lineage: NetworkImported, opened: RoundOpened, read: Callable[[Digest], bytes]) -> _Told:

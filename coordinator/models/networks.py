@@ -114,6 +114,7 @@ def prepare_network(
         opening_phases=assignment.opening_phases,
         round_phases=assignment.round_phases,
         closing_phases=assignment.closing_phases,
+        least_answers=assignment.least_answers,
         first_weights_suffice=assignment.first_weights_suffice,
         successor=successor,
         backbone=frozen and frozen.described,

@@ -224,7 +224,8 @@ class _Told:
         inputs = tuple(self._answer(index, number) for number in body.inputs)
         began = {item.began for item in inputs} - {body.number}
         older = tuple(self._opened[number] for number in sorted(began))
-        return work.AverageRound(lineage, opened, inputs, older)
+        seed = bytes.fromhex(body.noise_seed)
+        return work.AverageRound(lineage, opened, inputs, older, seed)
 
     def _answer(self, index: int, number: int) -> RoundAnswered:
         """Return an answer as it counts in the mean of entry `index`."""

@@ -6,6 +6,7 @@ torch is imported with the first order, so that an agent starts without it.
 from __future__ import annotations
 
 import logging
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -187,7 +188,10 @@ def feature_data(read: ReadFeatures, exemplars_as: Exemplars) -> LocalData:
 def instruction_of(
     assignment: Assignment, read: Callable[[Digest], bytes], device: DeviceId
 ) -> FitInstruction:
-    """Return an order with its files; `read` raises `DamagedError` where one is not whole."""
+    """Return an order with its files; `read` raises `DamagedError` where one is not whole.
+
+    The seed of its noise is drawn for it alone: noise that is used twice can be subtracted.
+    """
     assert assignment.round is not None
     asked = assignment.round
     extras = {name: read(offer.digest) for name, offer in asked.extras.items()}
@@ -203,6 +207,7 @@ def instruction_of(
         extras=extras,
         device=device,
         class_stages=asked.class_stages,
+        noise_seed=secrets.token_bytes(32),
     )
 
 

@@ -55,7 +55,7 @@ class UpdateNorm:
     def squared(self, moved: Moved) -> Fraction:
         """Return the squared length of a move (n,), exactly."""
         units = sum(
-            _square_sum(moved[run]) << 2 * (exponent - self._finest) for run, exponent in self._runs
+            square_sum(moved[run]) << 2 * (exponent - self._finest) for run, exponent in self._runs
         )
         return units * Fraction(4) ** self._finest
 
@@ -91,7 +91,7 @@ def _runs(grid: Grid) -> Iterator[tuple[slice, int]]:
         yield slice(places[0].start, places[-1].stop), exponent
 
 
-def _square_sum(values: Moved) -> int:
+def square_sum(values: Moved) -> int:
     """Return the sum of squares of integers up to 2^32 (n,), exactly."""
     total = 0
     for start in range(0, len(values), _BLOCK):

@@ -284,15 +284,19 @@ class WeightSum:
             )
         self._move(integers, samples, -1)
 
-    def mean(self) -> dict[str, npt.NDArray[np.float32]]:
+    def mean(self, noise: Steps64 | None = None) -> dict[str, npt.NDArray[np.float32]]:
         """Return the mean of the contributions, weighted by their samples.
 
+        `noise` (n,) is added to the sums before they are divided, and the sums stay as they are.
         Raises `RangeError` where nothing was added.
         """
         if not self.samples:
             raise RangeError("devices: the sum holds none; add a contribution first")
-        total = float(self.samples)
-        return {name: self._divided(name, sums, total) for name, sums in self.sums.items()}
+        flat, total = self._flat if noise is None else self._flat + noise, float(self.samples)
+        return {
+            name: self._divided(name, flat[place].reshape(self.grid.shapes[name]), total)
+            for name, place in self.grid.places.items()
+        }
 
     def _divided(
         self, name: str, sums: npt.NDArray[np.int64], total: float

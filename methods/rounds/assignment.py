@@ -45,6 +45,21 @@ class RoundsAssignment(TrainingAssignment[RoundsSettings]):
         return self
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether answers are weighed; where they are clipped, each counts alike."""
+        return self.settings.privacy is None and super().is_weighted
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether the coordinator adds noise to the mean of a round."""
+        return self.settings.privacy is not None and self.settings.privacy.central > 0
+
+    @property
+    def least_answers(self) -> int:
+        """Answers without which a round comes to nothing."""
+        return 1 if self.settings.privacy is None else self.settings.privacy.least
+
+    @property
     def network(self) -> Network:
         """The network that is trained."""
         return named_network(self.settings, self.input_shape, self.settings.head)

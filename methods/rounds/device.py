@@ -126,7 +126,8 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         """Return the network that was trained."""
         kept = job.state
         frame = frame_of(assignment, kept.sent, kept.instruction.round.phase)
-        return Answer(frame, {**trained.parameters, **trained.buffers})
+        seed = kept.instruction.noise_seed
+        return Answer(frame, {**trained.parameters, **trained.buffers}, seed)
 
     def update(
         self, assignment: RoundsAssignment, job: FitJob[_Kept], trained: Trained, payload: bytes
@@ -137,7 +138,13 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         if assignment.settings.keeps_own_models:
             arrays = to_arrays(trained.parameters, trained.buffers)
             memory = replace(memory, latest=OwnModel(arrays, kept.instruction.round.class_names))
-        return update_of(job, payload, memory, trained)
+        update = update_of(job, payload, memory, trained)
+        privacy = assignment.settings.privacy
+        if privacy is None or not privacy.own:
+            return update
+        # What goes beside the noisy numbers says nothing of the images.
+        told = {kept.instruction.round.class_names[0]: 1}
+        return replace(update, samples=told, steps=1, loss=None, stored_samples=0)
 
     def measured(self, assignment: RoundsAssignment, job: FitJob[_Kept]) -> ClientUpdate:
         """Return the Fisher diagonal of this device's images, in units of its cap."""

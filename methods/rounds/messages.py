@@ -2,7 +2,7 @@
 
 | phase | an answer holds | around | form |
 | --- | --- | --- | --- |
-| train | what is trained | the weights that were sent, with the head's new rows | `upload` |
+| train | what is trained | what was sent, with the head's new rows | `upload`, or clipped |
 | fisher | how much each weight matters, 0 to 1 of the cap | zeros | `int32` |
 
 The fleet's weights, and files of the same tensors such as an old model, are those of
@@ -49,4 +49,5 @@ def frame_of(assignment: RoundsAssignment, sent: Arrays, phase: str) -> UpdateFr
     """Return what answers look like, of devices that began with `sent`."""
     if phase == FISHER:
         return UpdateFrame(unit_zeros(sent))
-    return UpdateFrame(trained_of(assignment, sent), assignment.settings.upload)
+    settings = assignment.settings
+    return UpdateFrame(trained_of(assignment, sent), settings.upload, settings.privacy)

@@ -15,7 +15,9 @@ from typing_extensions import Self
 from fleetledger.methods.settings import filled_in
 from fleetledger.methods.training.assignment import NamedNetworkSettings
 from fleetledger.methods.training.prior_settings import PriorSettings
+from fleetledger.methods.training.private_updates import UpdatePrivacy
 from fleetledger.methods.training.update_forms import Upload
+from fleetledger.schemas.message import is_absent
 
 Preset = Literal[
     "fedavg",
@@ -112,11 +114,20 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
     """Images of earlier stages that a device keeps for training, over all its classes."""
     upload: Upload = "int32"
     """What an answer holds: weights, or in half the bytes how far they have moved."""
+    privacy: UpdatePrivacy | None = Field(default=None, exclude_if=is_absent)
+    """How answers are clipped, and which noise hides each of them; left out, neither is done."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in_the_preset(cls, values: Any) -> Any:  # noqa: ANN401 - whatever was given
         return filled_in(values, "preset", PRESETS, "fedavg")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _counts_alike(cls, values: Any) -> Any:  # noqa: ANN401 - whatever was given
+        if isinstance(values, Mapping) and values.get("privacy") is not None:
+            return {"averaging": "plain", **values}
+        return values
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -124,6 +135,8 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
             raise ValueError(
                 "scope: 'task' leaves out the classes of exemplars; give 'seen', or exemplars = 0"
             )
+        if self.privacy is not None:
+            self._check_private()
         whole = self.ewc or self.past_distillation or self.head == "hidden"
         if self.trained == "body" and whole:
             raise ValueError(
@@ -131,6 +144,22 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
                 "head are about all of the network; give 'all', or none of them"
             )
         return self
+
+    def _check_private(self) -> None:
+        if self.averaging != "plain":
+            raise ValueError(
+                "averaging: 'samples' lets a device with many samples move the mean by more than "
+                "its share; give 'plain', or leave privacy out"
+            )
+        if self.ewc:
+            raise ValueError(
+                "ewc: what devices measure for it has no noise; give 0, or leave privacy out"
+            )
+        if self.upload != "int32":
+            raise ValueError(
+                f"upload: {self.upload!r} has steps of each answer's own, and clipped answers have "
+                "the clip's; give 'int32', or leave privacy out"
+            )
 
     @property
     def needs_old_model(self) -> bool:

@@ -109,6 +109,16 @@ class TrainingAssignment(Message, Generic[SettingsT_co]):
         return self.settings.averaging == "samples"
 
     @property
+    def adds_noise(self) -> bool:
+        """Whether the coordinator adds noise to the mean of a round."""
+        return False
+
+    @property
+    def least_answers(self) -> int:
+        """Answers without which a round comes to nothing, whatever its quorum is."""
+        return 1
+
+    @property
     def opening_phases(self) -> tuple[str, ...]:
         """What devices do once before a stage's rounds."""
         return ()

@@ -30,13 +30,15 @@ class Answer:
     frame: UpdateFrame
     weights: Mapping[str, Tensor]
     """Parameters and buffers by name."""
+    noise_seed: bytes = b""
+    """Of the device's own noise, where its answers have some."""
 
     def encode(self) -> bytes:
         """Return it as a payload; raise `MethodError` where training left the numbers."""
         from fleetledger.learning.networks.conversion import to_arrays  # noqa: PLC0415 - needs torch
 
         try:
-            return self.frame.encode(to_arrays(self.weights))
+            return self.frame.encode(to_arrays(self.weights), self.noise_seed)
         except LearningError as error:
             raise MethodError(f"training: {error}") from error
 

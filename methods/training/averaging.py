@@ -94,6 +94,11 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
         """Return the empty sum of at most so many updates; `MethodError` if it may not fit."""
         frame = self._frame(assignment, config)
         if config.robust is not None and config.robust.needs_all:
+            if assignment.adds_noise:
+                raise MethodError(
+                    f"rounds.robust: mean {config.robust.mean!r} is no sum, and the noise of privacy "
+                    "hides a device in a sum alone; give 'mean', or privacy.where = 'local'"
+                )
             return RankedSum(frame, config.robust)
         return frame.summing(most, weighted=assignment.is_weighted)
 
@@ -158,6 +163,10 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
         groups: Sequence[StaleUpdates],
     ) -> RoundOutcome:
         """Return the weights after an asynchronous round; see `methods.training.asynchronous`."""
+        if assignment.adds_noise:
+            raise MethodError(
+                "privacy: asynchronous rounds add no noise; leave [rounds.asynchronous] out"
+            )
         weighted, most = assignment.is_weighted, sum(len(group.updates) for group in groups)
         parts = []
         for group in groups:
@@ -175,13 +184,15 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
         config: RoundConfig,
         updates: Sequence[CountedUpdate] | Summing,
     ) -> Mean:
-        if isinstance(updates, UpdateSum | RankedSum):
+        if isinstance(updates, RankedSum):
             return updates.mean()
+        if isinstance(updates, UpdateSum):
+            return updates.mean(config.noise_seed)
         assert isinstance(updates, Sequence)
         total = self.summing(assignment, config, len(updates))
         for update in updates:
             total.add(update.read(), update.samples)
-        return total.mean()
+        return self._mean(assignment, config, total)
 
     def _frame(self, assignment: Assignment, config: RoundConfig) -> UpdateFrame:
         return self._newest(config, assignment, lambda: self._bounded(assignment, config))

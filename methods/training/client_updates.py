@@ -30,8 +30,9 @@ from fleetledger.learning.numerics.weights import SumLimits, WeightSum
 from fleetledger.methods.errors import ContributionError, MethodError
 from fleetledger.methods.training.client_drift import Spread, SpreadBlock, spread_partial
 from fleetledger.methods.training.exchange import CountedUpdate, Partial, Summing
+from fleetledger.methods.training.private_updates import UpdatePrivacy
 from fleetledger.methods.training.robust import NormBound
-from fleetledger.methods.training.update_forms import FORMS, Upload
+from fleetledger.methods.training.update_forms import FORMS, ClippedMoves, UpdateForm, Upload
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.tensors import plain_body
@@ -65,9 +66,14 @@ class Mean:
 class UpdateFrame:
     """What updates of a round look like: integers around the tensors that were sent."""
 
-    def __init__(self, sent: Arrays, upload: Upload = "int32") -> None:
+    def __init__(
+        self, sent: Arrays, upload: Upload = "int32", privacy: UpdatePrivacy | None = None
+    ) -> None:
+        """With `privacy` updates are clipped differences, whatever `upload` says."""
         self.sent = sent
-        self.form = FORMS[upload](sent)
+        self.form: UpdateForm = (
+            FORMS[upload](sent) if privacy is None else ClippedMoves(sent, privacy)
+        )
         self.bound: NormBound | None = None
         """How far an answer may lie from what was sent; None for no bound."""
         self._limit = _HEADER_BYTES + self.form.limit_bytes
@@ -77,9 +83,9 @@ class UpdateFrame:
         """The grid of the integers that are summed."""
         return self.form.grid
 
-    def encode(self, arrays: Arrays) -> bytes:
+    def encode(self, arrays: Arrays, noise_seed: bytes = b"") -> bytes:
         """Return an answer; raises `NetworkError` and `RangeError` by name."""
-        return self.form.encode(arrays)
+        return self.form.encode(arrays, noise_seed)
 
     def framed(self, content: npt.NDArray[np.uint8]) -> bytes:
         """Return the answer whose numbers were written elsewhere, as `encode` writes them."""
@@ -225,14 +231,21 @@ class UpdateSum:
         self._spread.join(spread)
         self._samples += samples
 
-    def mean(self) -> Mean:
-        """Return the mean of the updates; raise `MethodError` where there is none."""
+    def mean(self, noise_seed: bytes = b"") -> Mean:
+        """Return the mean of the updates; raise `MethodError` where there is none.
+
+        Noise from the seed is added to the sum, where the form says so. The digest is that of the
+        exact sum, and drift is measured without noise.
+        """
         self._settle()
         try:
             mean = self._total.mean()
+            drift = self._spread.relative_to(mean)
+            noise = self._frame.form.noise(noise_seed)
+            if noise is not None:
+                mean = self._total.mean(noise)
         except LearningError as error:
             raise MethodError(f"answers: {error}") from error
-        drift = self._spread.relative_to(mean)
         aggregate = sum_digest(self._total, self._frame.form.sum_form)
         return Mean(mean, aggregate, self._samples, drift)
 

@@ -44,6 +44,8 @@ class FitInstruction:
     """The stage that first brought each row of the head."""
     gives_gradients: bool = True
     """Whether the device's owner lets gradients go to the method's proxy."""
+    noise_seed: bytes = b""
+    """Secret of the device for this answer, of which its noise is drawn, where it adds some."""
 
 
 Exemplars = Literal["images", "features"]
@@ -135,6 +137,8 @@ class RoundConfig:
     """Of the round, as devices are told."""
     robust: Robust | None = None
     """How answers count that may be anybody's; None for their mean as it is."""
+    noise_seed: bytes = b""
+    """Of the noise on the mean, which no device is told."""
 
     @property
     def ends_stage(self) -> bool:

@@ -3,8 +3,10 @@
     int32   the weights, in steps of the grid
     int16   how far they have moved from what was sent, in steps of the answer's own, and the
             exponents of these steps, one for each tensor in the order of their names
+    clipped how far they have moved, int32, no longer than a clip (`learning.numerics.clipping`);
+            with noise, where the device adds it
 
-Both are files of tensors (`schemas.tensors`), with one for each float tensor of the network. All
+All are files of tensors (`schemas.tensors`), with one for each float tensor of the network. All
 updates of a round begin with the same header, and what follows are flat arrays.
 """
 
@@ -17,9 +19,12 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from fleetledger.learning.errors import RangeError
+from fleetledger.learning.numerics.clipping import ClippedGrid, Steps64
 from fleetledger.learning.numerics.differences import DifferenceGrid, Differences
 from fleetledger.learning.numerics.grids import Grid, Integers
 from fleetledger.learning.numerics.weights import WeightGrid
+from fleetledger.methods.training.private_updates import UpdatePrivacy
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.tensor_header import TensorEntry, TensorHeader
 from fleetledger.schemas.tensors import Expected, read_tensors
@@ -41,6 +46,8 @@ class UpdateForm(Protocol):
     """What its exact sum is called where that is hashed."""
     steps_from_sent: bool
     """Whether its integers count from the weights that were sent, or from zero."""
+    rounds_singly: bool
+    """Whether each value is rounded by itself, as an accelerator does it."""
 
     @property
     def grid(self) -> Grid:
@@ -50,8 +57,14 @@ class UpdateForm(Protocol):
     def limit_bytes(self) -> int:
         """How large an answer may be without its header."""
 
-    def encode(self, arrays: Arrays) -> bytes:
-        """Return an answer; raise `NetworkError` and `RangeError` by name."""
+    def encode(self, arrays: Arrays, noise_seed: bytes = b"") -> bytes:
+        """Return an answer; raise `NetworkError` and `RangeError` by name.
+
+        Noise is drawn from the seed, where the device adds some.
+        """
+
+    def noise(self, seed: bytes) -> Steps64 | None:
+        """Return what the coordinator adds to the sum (n,); None for nothing."""
 
     def framed(self, content: npt.NDArray[np.uint8]) -> bytes:
         """Return an answer of what follows its header: `limit_bytes` that were made elsewhere."""
@@ -68,6 +81,7 @@ class WholeWeights:
 
     sum_form = "weights-sum-1"
     steps_from_sent = False
+    rounds_singly = True
 
     def __init__(self, sent: Arrays) -> None:
         self.grid = WeightGrid.around(sent)
@@ -78,7 +92,7 @@ class WholeWeights:
             {name: TensorEntry("int32", shape) for name, shape in shapes.items()}
         )
 
-    def encode(self, arrays: Arrays) -> bytes:
+    def encode(self, arrays: Arrays, noise_seed: bytes = b"") -> bytes:
         """Return the header and the grid's flat array, which is rounded into its place."""
         whole = BytesIO()
         whole.write(self._header)
@@ -89,6 +103,10 @@ class WholeWeights:
             self.grid.flat(arrays, room)
             del room  # or the bytes would be copied below
         return whole.getvalue()
+
+    def noise(self, seed: bytes) -> Steps64 | None:
+        """Return None: the sum is exact."""
+        return None
 
     def framed(self, content: npt.NDArray[np.uint8]) -> bytes:
         """Return an answer of the bytes of its flat array."""
@@ -110,6 +128,7 @@ class MovedWeights:
 
     sum_form = "differences-sum-1"
     steps_from_sent = True
+    rounds_singly = True
 
     def __init__(self, sent: Arrays) -> None:
         self.grid = DifferenceGrid.around(sent)
@@ -122,11 +141,15 @@ class MovedWeights:
         entries = {name: TensorEntry("int16", shape) for name, shape in shapes.items()}
         self._header = _header(entries | {_EXPONENTS: exponents})
 
-    def encode(self, arrays: Arrays) -> bytes:
+    def encode(self, arrays: Arrays, noise_seed: bytes = b"") -> bytes:
         """Return the header, the exponents and the flat array of differences."""
         moved = self.grid.encode(arrays)
         parts = _little_endian(moved.exponents), _little_endian(moved.values)
         return b"".join((self._header, *parts))
+
+    def noise(self, seed: bytes) -> Steps64 | None:
+        """Return None: the sum is exact."""
+        return None
 
     def framed(self, content: npt.NDArray[np.uint8]) -> bytes:
         """Return an answer of the bytes of its exponents and its flat array."""
@@ -145,11 +168,67 @@ class MovedWeights:
         return Differences(tensors[_EXPONENTS], _in_a_row(tensors, self.grid))
 
 
+class ClippedMoves:
+    """How far the weights have moved, int32, no longer than the clip."""
+
+    sum_form = "clipped-sum-1"
+    steps_from_sent = True
+    rounds_singly = False
+
+    def __init__(self, sent: Arrays, privacy: UpdatePrivacy) -> None:
+        self.grid = ClippedGrid.around(sent, privacy.clip)
+        self._own, self._central = (
+            share * self.grid.bound for share in (privacy.own, privacy.central)
+        )
+        self.limit_bytes = 4 * self.grid.size
+        shapes = self.grid.shapes
+        self._expected = {name: Expected("int32", shape) for name, shape in shapes.items()}
+        self._header = _header(
+            {name: TensorEntry("int32", shape) for name, shape in shapes.items()}
+        )
+
+    def encode(self, arrays: Arrays, noise_seed: bytes = b"") -> bytes:
+        """Return the header and the clipped flat array, with the device's own noise."""
+        values = self.grid.clipped(arrays)
+        if self._own:
+            drawn = self.grid.noise(_seed(noise_seed, "a device"), self._own)
+            values = (values + drawn).astype(np.int32)
+        return b"".join((self._header, _little_endian(values)))
+
+    def noise(self, seed: bytes) -> Steps64 | None:
+        """Return the coordinator's noise (n,); None where it adds none."""
+        if not self._central:
+            return None
+        return self.grid.noise(_seed(seed, "the coordinator"), self._central)
+
+    def framed(self, content: npt.NDArray[np.uint8]) -> bytes:
+        """Return an answer of the bytes of its flat array."""
+        return b"".join((self._header, content.data))
+
+    def values(self, body: bytes) -> Integers:
+        """Return the integers of an answer; one without noise is no longer than the clip."""
+        if body.startswith(self._header):
+            values = _numbers(_content(body, self._header, self.limit_bytes), np.int32)
+        else:
+            tensors = read_tensors(body, self._expected, len(body)).tensors
+            values = _in_a_row(tensors, self.grid)
+        if not self._own:
+            self.grid.check_length(values)
+        return values
+
+
 FORMS: Mapping[Upload, Callable[[Arrays], UpdateForm]] = {
     "int32": WholeWeights,
     "int16": MovedWeights,
 }
 """Forms by the name that settings give them, made for the weights that were sent."""
+
+
+def _seed(seed: bytes, who: str) -> bytes:
+    """Return the seed; raise `RangeError` for none, since noise that all know hides nothing."""
+    if not seed:
+        raise RangeError(f"noise_seed: {who} adds noise and was given none; draw 32 bytes")
+    return seed
 
 
 def _header(entries: dict[str, TensorEntry]) -> bytes:

@@ -84,7 +84,7 @@ class Finishing:
         """Return the weights of those who answer with such, as far as their form is right."""
         if not isinstance(self._side, AveragedDevice):
             return {}
-        answers = {
+        answers: dict[Who, Answer] = {
             one: self._side.answer(self._assignment, session.job, trained)
             for one, (session, trained) in ended.items()
             if trained is not None
@@ -93,6 +93,8 @@ class Finishing:
             from fleetledger.learning.training.rounding import RoundingThere  # noqa: PLC0415 - needs torch
 
             frame = next(iter(answers.values())).frame  # equal to those of the others
+            if not frame.form.rounds_singly:
+                return {}
             self._rounding = RoundingThere(frame.grid, frame.sent, self._device)
         takes = self._rounding.takes if self._rounding is not None else bool
         return {one: answer for one, answer in answers.items() if takes(answer.weights)}

@@ -52,6 +52,7 @@ from fleetledger.simulator.virtual.models import SharedModels, SharingInstaller
 from fleetledger.simulator.virtual.parts import Delivery, Lister, PartMaker, PartPlace
 from fleetledger.simulator.virtual.pictures import SizedPictures
 from fleetledger.simulator.virtual.scenes import SizedScenes
+from fleetledger.simulator.virtual.seeds import seeded_noise
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
 from fleetledger.simulator.virtual.training import Trainee, TrainerPool
 
@@ -175,9 +176,10 @@ class VirtualDeviceJobs:
         trainers, deliver = self.resources.trainers, self.deliver
         read = partial(trainers.read, blobs=self._equipment.blobs)
         try:
-            instruction = instruction_of(
-                request.assignment, read, self._equipment.home.settings.device
-            )
+            device = self._equipment.home.settings.device
+            instruction = instruction_of(request.assignment, read, device)
+            noise_seed = seeded_noise(instruction.round.seed, device)
+            instruction = replace(instruction, noise_seed=noise_seed)
             memory = (
                 self._equipment.blobs.read(request.memory) if request.memory is not None else None
             )

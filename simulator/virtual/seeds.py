@@ -23,6 +23,11 @@ def seeded_secret(seed: int, *what: object) -> bytes:
     return _digest(seed, what).digest()
 
 
+def seeded_noise(round_seed: int, who: str) -> bytes:
+    """Return what a device, or the coordinator, would have drawn for the noise of a round."""
+    return seeded_secret(round_seed, "noise", who)
+
+
 def seeded_key(seed: int, name: KeyName) -> SigningKey:
     """Return the key of a name."""
     private = Ed25519PrivateKey.from_private_bytes(seeded_secret(seed, "key", name))

@@ -158,6 +158,8 @@ class NetworkImported(EntryBody):
     """Whether a proxy scores what rounds give, and chooses the old models that devices get."""
     segments: bool = False
     """Whether it gives every pixel of a picture a class: the background, or one of the fleet's."""
+    least_answers: int = Field(default=1, ge=1, exclude_if=lambda number: number == 1)
+    """Answers without which a round comes to nothing, whatever its quorum is."""
     adapts: Adapts | None = Field(default=None, exclude_if=is_absent)
     """Where it is an adapter on top of a model that was solved."""
     remarks: tuple[str, ...] = Field(default=(), max_length=16, exclude_if=is_absent)

@@ -119,7 +119,8 @@ class RoundClosing:
         excused = len(current.nothing)
         if is_opening(self._state, current):
             excused += len(current.unable)
-        return max(1, math.ceil(self._rules.quorum * (len(current.opened.cohort) - excused)))
+        quorum = math.ceil(self._rules.quorum * (len(current.opened.cohort) - excused))
+        return max(self._state.lineages.trained.least_answers, quorum)
 
     def _average(self, current: Round) -> Decision:
         assert current.closed is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.phrases import files, names_of, some
@@ -19,6 +19,7 @@ from fleetledger.schemas.rounds import TRAIN, ExtraName, PhaseName, RoundNumber,
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 MAX_REFUSAL = 200
+NoiseSeed = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{64})?$")]
 RefusalReason = Annotated[str, Field(max_length=MAX_REFUSAL)]
 
 
@@ -172,6 +173,9 @@ class WeightsAveraged(EntryBody):
     fingerprint: dict[str, str]
     seconds: float
     remarks: tuple[str, ...] = ()
+    noise_seed: NoiseSeed = Field(default="", exclude_if=lambda seed: not seed)
+    """Of the noise that was added to the mean, 32 bytes in hexadecimal; empty where none was.
+    Whoever reads it can subtract the noise: docs/private-rounds.md."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
@@ -187,10 +191,11 @@ class WeightsAveraged(EntryBody):
                 f"{self.aggregate.short}, goes with them: "
                 f"{files(self.extras)}." + "".join(f" Note: {remark}." for remark in self.remarks)
             )
+        noisy = " with Gaussian noise on it" if self.noise_seed else ""
         return (
             f"Round {self.number} gave weights {self.weights.digest.short}: the mean of "
             f"{count_of(len(self.inputs), 'answer')} learned from "
-            f"{count_of(self.samples, 'sample')}, whose exact sum has the digest "
+            f"{count_of(self.samples, 'sample')}{noisy}, whose exact sum has the digest "
             f"{self.aggregate.short}." + "".join(f" Note: {remark}." for remark in self.remarks)
         )
 

@@ -56,6 +56,8 @@ class RoundOpening:
         goes_on = buffering and (state.rounds.standing or state.rounds.waiting)
         if not (cohort or goes_on) or state.rounds.weights is None:
             return Decision()
+        if due.begins_round and len(cohort) < state.lineages.trained.least_answers:
+            return Decision()
         rows, names = self._rows(due, state.rounds.weights)
         opened = RoundOpened(
             number=number,

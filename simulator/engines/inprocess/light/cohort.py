@@ -23,6 +23,7 @@ from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples
 from fleetledger.simulator.engines.inprocess.light.task import RoundTask
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.virtual.answers import Declined, FinishedMember, Finishing
+from fleetledger.simulator.virtual.seeds import seeded_noise
 from fleetledger.simulator.virtual.shared_inference import (
     AskedMember,
     number_observing,
@@ -205,7 +206,8 @@ class Cohort:
         device, data, memory = member
         if data is None:
             return None
-        instruction = FitInstruction(**{**self._fields, "device": device})
+        noise_seed = seeded_noise(self._instruction.round.seed, device)
+        instruction = FitInstruction(**{**self._fields, "device": device, "noise_seed": noise_seed})
         return AskedMember(instruction, data, self._place.remembered(memory))
 
     def _session(

@@ -30,6 +30,7 @@ from fleetledger.schemas.values import BootId, DeviceId, Digest
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.virtual.clock import VirtualClock
 from fleetledger.simulator.virtual.inbox import MemoryInbox
+from fleetledger.simulator.virtual.seeds import seeded_noise
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
 
 Average = Callable[[AverageRound], Finished]
@@ -41,6 +42,7 @@ class LightCoordinator:
     def __init__(self, home: Path, clock: VirtualClock, boot: BootId, stopwatch: Stopwatch) -> None:
         local = open_local(home, clock.readings, lambda settings: settings.rules)
         self.engine, self.blobs, self.maker = local.engine, local.blobs, local.maker
+        self.maker.networks.draw_seed = lambda opened: seeded_noise(opened.seed, "coordinator")
         self.fleet = local.settings.fleet
         self.average: Average | None = None
         """Who averages a round, since answers are not kept."""

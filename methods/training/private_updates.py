@@ -1,0 +1,57 @@
+"""Settings of differentially private rounds: the clip of an update, and the noise on their mean.
+
+`coordinator` adds noise to the exact sum; `cohort` has every device add its share, so that the sum
+of at least `least` answers has all of it; `local` has every device add all of it to its own answer.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Literal
+
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from fleetledger.learning.numerics.clipping import MOST_NOISE
+from fleetledger.runtime.strict import Strict
+
+Where = Literal["coordinator", "cohort", "local"]
+
+
+class UpdatePrivacy(Strict):
+    """How an answer to a round is clipped, and who adds which noise: docs/private-rounds.md."""
+
+    clip: float = Field(gt=0, le=1e6)
+    """Largest L2 norm of an update; the device scales a longer one down."""
+    noise: float = Field(default=0.0, ge=0, le=MOST_NOISE)
+    """Noise multiplier: the noise's standard deviation, in units of the clip. 0 only clips."""
+    where: Where = "coordinator"
+    """Who adds the noise: the coordinator to the sum, the cohort together, or each device alone."""
+    least: int = Field(default=1, ge=1, le=1_000_000)
+    """Answers without which a round comes to nothing. With "cohort" each device adds a share of
+    noise / sqrt(least)."""
+
+    @model_validator(mode="after")
+    def _shares_among_some(self) -> Self:
+        if self.where == "cohort" and self.least < 2:
+            raise ValueError(
+                "least: 1 answer shares no noise; give the fewest devices that must answer, or "
+                "where = 'local'"
+            )
+        return self
+
+    @property
+    def central(self) -> float:
+        """Deviation of the noise that the coordinator adds, in units of the clip; 0 for none."""
+        return self.noise if self.where == "coordinator" else 0.0
+
+    @property
+    def own(self) -> float:
+        """Deviation of the noise that a device adds, in units of the clip; 0 for none."""
+        match self.where:
+            case "local":
+                return self.noise
+            case "cohort":
+                return self.noise / sqrt(self.least)
+            case "coordinator":
+                return 0.0
