@@ -96,8 +96,8 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
         if config.robust is not None and config.robust.needs_all:
             if assignment.adds_noise:
                 raise MethodError(
-                    f"rounds.robust: mean {config.robust.mean!r} is no sum, and the noise of privacy "
-                    "hides a device in a sum alone; give 'mean', or privacy.where = 'local'"
+                    f"rounds.robust: mean {config.robust.mean!r} is no sum, and the coordinator's "
+                    "noise hides a device in a sum alone; give 'mean', or privacy.where = 'local'"
                 )
             return RankedSum(frame, config.robust)
         return frame.summing(most, weighted=assignment.is_weighted)

@@ -17,6 +17,7 @@ from fleetledger.methods.rounds.messages import frame_of
 from fleetledger.methods.training.client_updates import UpdateFrame
 from fleetledger.methods.training.exchange import BufferStep
 from fleetledger.methods.training.network_weights import decode_weights
+from fleetledger.methods.training.robust import Robust
 from fleetledger.schemas.tensors import encode_tensors
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, asked, assignment, moved, sent
@@ -155,6 +156,13 @@ def test_asynchronous_rounds_are_refused() -> None:
     of = private(noise=2.0)
     with pytest.raises(MethodError, match="asynchronous"):
         COORDINATOR.combine_stale(of, asked(of), BufferStep(1.0, False), [])
+
+
+def test_a_mean_that_is_no_sum_is_refused() -> None:
+    question = replace(asked(private()), robust=Robust(mean="median"))
+    with pytest.raises(MethodError, match=r"rounds\.robust: mean 'median' is no sum"):
+        COORDINATOR.summing(private(noise=2.0), question, 3)
+    COORDINATOR.summing(private(noise=2.0, where="local"), question, 3)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger.coordinator.cli import ledger as cli
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.interface import Engine, Prepared
 from fleetledger.simulator.engines.mqtt.engine import MqttEngine
@@ -86,6 +89,20 @@ def test_programs_that_wait_for_nobody_come_to_a_model_that_follows_from_the_led
         assert [item.counted for item in record.rounds] == [1, 1, 1]
         assert record.rounds[-1].accuracy is not None
     result = CliRunner().invoke(cli.app, ["verify", "--home", str(tmp_path / "coordinator")])
+    assert result.exit_code == 0, result.output
+
+
+def test_programs_clip_and_the_coordinator_adds_noise_of_its_own(tmp_path: Path):
+    privacy = {"clip": 0.5, "noise": 0.1}
+    private = {"settings": {"privacy": privacy}}
+    fleet = prepared(small(method=private, devices={"count": 3}, rounds={"per_stage": 2}))
+    records = learn_all(MqttEngine(fleet, tmp_path, Watching()), fleet.plan.stages)
+    assert all(item.counted == item.asked == 3 for record in records for item in record.rounds)
+    home = tmp_path / "coordinator"
+    with closing(LedgerReader.open_read_only(ledger_path(home))) as ledger:
+        seeds = [entry.body["noise_seed"] for entry in ledger.find(WeightsAveraged)]
+    assert len({*seeds}) == 2 * len(records), "each is drawn for its round"
+    result = CliRunner().invoke(cli.app, ["verify", "--home", str(home)])
     assert result.exit_code == 0, result.output
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.inprocess.light import answer_hasher, batches
 from fleetledger.simulator.engines.inprocess.light.answer_hasher import HashedAnswer, hashed
@@ -55,6 +55,15 @@ def test_everybody_takes_part(tmp_path: Path) -> None:
         assert min(record.seconds[phase] for phase in phases) > 0
         within = sum(s for name, s in record.seconds.items() if name not in {"total", "evaluation"})
         assert within == pytest.approx(record.seconds["total"])
+
+
+@pytest.mark.parametrize("where", ["coordinator", "local"])
+def test_noise_is_the_same(where: str, tmp_path: Path) -> None:
+    privacy = {"clip": 0.5, "noise": 0.3, "where": where}
+    timed, light = both(prepared(small(method={"settings": {"privacy": privacy}})), tmp_path)
+    assert_same(timed, light)
+    seeds = [body.noise_seed for body in light.bodies(WeightsAveraged)]
+    assert len(set(seeds)) == (len(seeds) if where == "coordinator" else 1)
 
 
 def test_large_answers_are_hashed_beside_the_engine(

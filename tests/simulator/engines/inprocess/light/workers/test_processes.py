@@ -87,8 +87,13 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Lots:
         {"preset": "flwf-2t"},
         {"preset": "fed-ewc"},
         {"averaging": "plain", "upload": "int16"},
+        {"privacy": {"clip": 0.5, "noise": 0.3}},
+        {"privacy": {"clip": 0.5, "noise": 0.3, "where": "local"}},
     ],
-    ids=["weights", "exemplars", "own models", "two phases", "half the bytes"],
+    ids=[
+        *("weights", "exemplars", "own models", "two phases", "half the bytes"),
+        *("noise of the coordinator", "noise of devices"),
+    ],
 )
 def test_they_train_as_the_engine_alone_does(
     settings: dict[str, Any], tmp_path: Path, given: Lots
