@@ -76,10 +76,9 @@ def prepare_network(
     """Make the first weights of the network that the settings name, store them, describe them.
 
     With a `backbone`, an ONNX feature extractor, the network is trained on its features; `pool`
-    averages a feature map over its pixels. `weights_file` gives the tensors that nobody trains, of
-    a network that has such, and needs torch; `first` names weights to begin with and images that
-    all devices get. Raises `NetworkSettingsError` where the fleet's method trains no network, or
-    not so, `MethodError` for its settings, and `ModelFileError` for a file that cannot be read.
+    averages a feature map over its pixels. `weights_file` gives the tensors that nobody trains and
+    needs torch; `first` names weights to begin with and images that all devices get. Raises
+    `NetworkSettingsError` where the method trains no such network, `MethodError`, `ModelFileError`.
     """
     settings, first = load(home), first or first_files.FirstFiles()
     method, successor = _who_trains(settings)
