@@ -13,7 +13,7 @@ import typer
 from rich.progress import Progress
 
 from fleetledger.coordinator import completion, errors
-from fleetledger.coordinator.cli import copies, history
+from fleetledger.coordinator.cli import copies, history, inspection
 from fleetledger.coordinator.cli.common import Tagged, done
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger import audit as auditing
@@ -44,6 +44,7 @@ from fleetledger.schemas.values import FleetId
 
 app = typer.Typer(help="Read, check and replay the ledger.", no_args_is_help=True)
 
+app.command()(inspection.inspect)
 app.command()(history.replay)
 app.command()(history.retract)
 app.command()(history.count_in)

@@ -183,7 +183,7 @@ class ModelMaker:
             return parts.aggregate(given, blobs.get).renamed(names)
 
         total = summed.total.renamed(names)
-        return SummedParts(side, assignment, summed.lineage, total, names, counted, part)
+        return SummedParts(side, assignment, summed.lineage, names, counted, part, total)
 
     def _judged_or_solved(self, request: work.SolveHead, blobs: Blobs) -> Finished:
         """Return what is to be set aside before a head is solved, or the head."""

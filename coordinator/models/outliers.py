@@ -49,18 +49,16 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class SummedParts:
-    """A sum with what is held of its lineage, and how one part of it is read."""
+class LineageParts:
+    """What is held of a lineage, and how one part of it is read."""
 
     side: AnyStatisticsCoordinator
     assignment: StatisticsAssignment
     lineage: Digest
-    total: ExactAggregate
-    """With classes under the names that they have now."""
     resolution: Mapping[ClassName, ClassName]
     counted: CountedParts
     part: Callable[[int], ExactAggregate]
-    """Aggregate of one part, by its entry, with the same names."""
+    """Aggregate of one part, by its entry, with classes under the names that they have now."""
 
     def sum_of(self, indices: Iterable[int]) -> ExactAggregate:
         """Return the sum of some parts, at least one."""
@@ -69,6 +67,14 @@ class SummedParts:
         for index in others:
             total = total + self.part(index)
         return total
+
+
+@dataclass(frozen=True)
+class SummedParts(LineageParts):
+    """The same with the sum of what counts."""
+
+    total: ExactAggregate
+    """With classes under the names that they have now."""
 
 
 def judged(summed: SummedParts, judging: Judging) -> Judgement:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.reports import reports
 from fleetledger.coordinator.reports.answers import FleetNow
+from fleetledger.coordinator.reports.inspection import InspectionReport
 from fleetledger.coordinator.reports.rollouts.preview import RolloutPreview
 from fleetledger.coordinator.reports.rollouts.report import (
     RolloutAnswer,
@@ -44,6 +45,7 @@ REPORTS: dict[str, type[Report]] = {
     "device list": reports.DevicesReport,
     "device show": reports.DeviceReport,
     "ledger audit": reports.AuditReport,
+    "ledger inspect": InspectionReport,
     "ledger replay": reports.ReplayReport,
     "ledger show": reports.EntryReport,
     "ledger tail": reports.EntriesReport,

@@ -133,7 +133,7 @@ class Fleet:
         inside = [i for i in self.counted if self.counted.is_summed(i, LINEAGE)]
         total = _total([self._parts[i] for i in inside])
         summed = SummedParts(
-            _SIDE, self.digits.told, LINEAGE, total, {}, self.counted, self._parts.__getitem__
+            _SIDE, self.digits.told, LINEAGE, {}, self.counted, self._parts.__getitem__, total
         )
         verdict = judged(summed, Judging(since, bounds))
         for part in verdict.set_aside:
