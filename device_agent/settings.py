@@ -11,6 +11,7 @@ from typing_extensions import Self
 from fleetledger.device_agent.kinds import KINDS, SampleKind
 from fleetledger.runtime.strict import NameIn, Strict
 from fleetledger.schemas.arrays import Shape
+from fleetledger.schemas.cohorts import LEAST_MEMBERS, MOST_MEMBERS
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.rollouts import MAX_IMAGES
 from fleetledger.schemas.tags import Tags
@@ -202,6 +203,16 @@ class PolicySettings(Strict):
     A device that shares none trains and answers all the same."""
 
 
+class AgentPrivacySettings(Strict):
+    """What hides this device's numbers from the coordinator: docs/privacy.md."""
+
+    masks: Literal["as-asked", "required"] = "as-asked"
+    """Whether numbers are summed behind masks: "as-asked" as the coordinator says, "required" gives
+    nothing of this device's samples in any other way."""
+    least_cohort: int = Field(default=LEAST_MEMBERS, ge=LEAST_MEMBERS, le=MOST_MEMBERS)
+    """Fewest devices with which this one is summed; to a smaller cohort it gives nothing."""
+
+
 class TrustSettings(Strict):
     """What the owner is told of the fleet's keys: docs/trust.md."""
 
@@ -264,6 +275,7 @@ class AgentSettings(Strict):
     inbox: InboxSettings = InboxSettings()
     training: AgentTrainingSettings = AgentTrainingSettings()
     policy: PolicySettings = PolicySettings()
+    privacy: AgentPrivacySettings = AgentPrivacySettings()
     trust: TrustSettings = TrustSettings()
     files: FilesSettings = FilesSettings()
     health: HealthSettings = HealthSettings()

@@ -107,9 +107,20 @@ def examine(home_folder: Path) -> list[Finding]:
     if home.settings.data.kind is not NOTHING:
         findings += _method(read_status(home.status_file))
     findings.append(Finding("settings", "ok", f"{home.settings.device} of {home.settings.fleet}"))
+    findings += _privacy(home)
     findings += [*_root(home), _broker(home), *_certificates(home), *_folders(home), _space(home)]
     findings += _candidate(home)
     return findings
+
+
+def _privacy(home: AgentHome) -> Iterator[Finding]:
+    """Say how numbers leave this device, where its owner asks for masks or they are in use."""
+    asks, status = home.settings.privacy, read_status(home.status_file)
+    least = f"summed with no fewer than {count_of(asks.least_cohort - 1, 'other device')}"
+    if asks.masks == "required":
+        yield Finding("privacy", "ok", f"nothing is given but behind masks, {least}")
+    elif status is not None and status.masks:
+        yield Finding("privacy", "ok", f"behind masks, {least}: {status.masks}")
 
 
 def _root(home: AgentHome) -> Iterator[Finding]:

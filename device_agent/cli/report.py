@@ -56,13 +56,20 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
         )
     if status.gradients:
         yield f"proxy        {count_of(status.gradients, 'set')} of gradients without a receipt"
-    if status.policy:
-        yield f"policy       {status.policy}"
+    yield from _numbers_leave(status)
     if status.samples != "none":
         yield f"detection    {status.detection}"
     if status.waiting_classes:
         yield f"waiting      {_numbers(status.waiting_classes)} (classes unknown to the fleet)"
     yield from _problems(status)
+
+
+def _numbers_leave(status: Status) -> Iterator[str]:
+    """Yield how numbers leave the device, and what does not."""
+    if status.masks:
+        yield f"masks        {status.masks}"
+    if status.policy:
+        yield f"policy       {status.policy}"
 
 
 def _problems(status: Status) -> Iterator[str]:

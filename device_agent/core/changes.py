@@ -2,9 +2,9 @@
 
 A durable change writes to a draft of the records, whose rows the store writes before the records
 themselves change. Each is made by a function beside its rule. The pieces of one run
-(`PresenceState`, `EnrollingState`, `Scanning`, `CountingState`, `Training`, `Detecting`, `Sending`,
-`Files`, `ModelProgress`, `ModelWait`, `Listening`, `OwnReports`) change by being replaced: the new
-piece is itself the change, and the store leaves it out.
+(`PresenceState`, `EnrollingState`, `Scanning`, `CountingState`, `Training`, `CohortWork`,
+`Detecting`, `Sending`, `Files`, `ModelProgress`, `ModelWait`, `Listening`, `OwnReports`) change by
+being replaced: the new piece is itself the change, and the store leaves it out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TypeAlias
 from fleetledger.device_agent.core.draft import SINGLE, Draft
 from fleetledger.device_agent.core.log_words import Line, because, warning
 from fleetledger.device_agent.core.records import (
+    CohortWork,
     CountingState,
     Detecting,
     EnrollingState,
@@ -98,6 +99,7 @@ Piece: TypeAlias = (
     | Scanning
     | CountingState
     | Training
+    | CohortWork
     | Detecting
     | Sending
     | Files

@@ -24,7 +24,7 @@ from fleetledger.device_agent.core.decision import (
 from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.log_words import Line, because, contribution_line, of_part
 from fleetledger.device_agent.core.notices import problem, recovered, report_problems
-from fleetledger.device_agent.core.policy import declines
+from fleetledger.device_agent.core.policy import asks_masks, declines
 from fleetledger.device_agent.core.records import (
     CountedImage,
     CountingState,
@@ -33,6 +33,7 @@ from fleetledger.device_agent.core.records import (
     Job,
     OutboxKey,
     OutboxMessage,
+    ReadyPart,
     Scanning,
 )
 from fleetledger.device_agent.core.requests import ComputePart
@@ -119,7 +120,7 @@ def _withdraw_foreign_parts(state: AgentState) -> AgentDecision:
     withdrawals: list[Change] = []
     for key, held in state.presence.held.items():
         part = state.records.parts.get(key)
-        if part is not None and part.state != "withdrawn":
+        if (part is not None and part.state != "withdrawn") or _is_hidden(state, key):
             continue
         message = state.records.outbox.get(OutboxKey("withdrawal", key))
         if message is not None and message.revision > held.revision:
@@ -159,11 +160,16 @@ def _repeat_a_part(state: AgentState, assignment: Assignment) -> AgentDecision:
     """Compute a part anew whose images were relabelled, or that the coordinator lacks."""
     relabelled = _relabelled_parts(state)
     missing = {**_missing_parts(state, assignment), **_lost_payloads(state, assignment)}
+    masking = state.records.masking
     for key in sorted({*relabelled, *missing}, key=lambda key: (key.stage, key.part)):
+        if masking is not None and key == masking.key:
+            continue  # what was joined with is given first
         revision = max(state.records.parts[key].revision + 1, missing.get(key, 0))
         images = _images_of(state, assignment, key)
         if images:
             return _compute(state, assignment, key, revision, images)
+        if key in relabelled and _is_hidden(state, key):
+            return change(part_taken_out(key, revision, assignment.method, RELABELLED))
         if key in relabelled:
             return change(part_withdrawn(key, revision, RELABELLED))
     return NOTHING_TO_DO
@@ -191,6 +197,8 @@ def _missing_parts(state: AgentState, assignment: Assignment) -> dict[PartKey, i
     for key, part in state.records.parts.items():
         if part.lineage != assignment.lineage or part.state == "withdrawn":
             continue
+        if _is_hidden(state, key):
+            continue  # nobody is given it twice: the two sums would differ by it
         if key.stage > assignment.stage:
             continue
         held = state.presence.held.get(key)
@@ -203,16 +211,48 @@ def _missing_parts(state: AgentState, assignment: Assignment) -> dict[PartKey, i
 
 
 def _lost_payloads(state: AgentState, assignment: Assignment) -> dict[PartKey, int]:
-    """Parts whose payload waits to be fetched from a file that is gone."""
-    return {
+    """Parts whose payload waits to be fetched, or masked, from a file that is gone."""
+    unmasked = {
+        key: part.revision + 1
+        for key, part in state.records.ready.items()
+        if part.round is None
+        and part.lineage == assignment.lineage
+        and part.payload is not None
+        and part.payload not in state.files.here
+    }
+    return unmasked | {
         message.body.key: message.revision + 1
         for message in state.records.outbox.values()
         if isinstance(message.body, Contribution)
         and message.body.round is None
+        and message.body.cohort is None
         and message.body.lineage == assignment.lineage
         and message.body.offer is not None
         and message.body.payload not in state.files.here
     }
+
+
+def _is_hidden(state: AgentState, key: PartKey) -> bool:
+    """Whether a part is in the sum of a cohort, or is to be."""
+    return key in state.records.hidden or key in state.records.ready
+
+
+def part_taken_out(key: PartKey, revision: int, method: str, reason: str) -> Durable:
+    """Take a part out of the sums of cohorts, by its exact negative; its images may count again."""
+
+    def write(draft: Draft) -> None:
+        release_images(draft, key)
+        lineage = draft.parts[key].lineage
+        given = draft.hidden.get(key)
+        draft.ready.pop(key, None)
+        if given is None or given.payload is None or lineage is None:
+            draft.parts[key] = GivenPart(revision, "withdrawn", lineage, None)
+            return
+        draft.parts[key] = GivenPart(revision, "waiting", lineage, None)
+        draft.ready[key] = ReadyPart(revision, method, lineage, None)
+
+    text = f"takes part {key.part} of stage {key.stage} back{because(reason)}"
+    return Durable(write, Line("part.withdrawn", text, of_part(key, reason=reason)))
 
 
 def _images_of(state: AgentState, assignment: Assignment, key: PartKey) -> tuple[ImageToCount, ...]:
@@ -290,7 +330,9 @@ def _compute(
     revision: int,
     images: tuple[ImageToCount, ...],
 ) -> AgentDecision:
-    job = Job(key, revision, assignment.method, assignment.lineage)
+    hides = asks_masks(assignment) and key not in state.records.parts
+    masked = hides or _is_hidden(state, key)
+    job = Job(key, revision, assignment.method, assignment.lineage, masked)
     work = replace(state.work, job=job, images=images)
     return change(work) + ask(ComputePart(job, assignment, images))
 
@@ -326,7 +368,28 @@ def part_computed(state: AgentState, event: inputs.PartComputed, now: float) -> 
     given = event.contribution
     if given.offer is not None:
         decision += change(replace(state.files, here=state.files.here | {given.payload}))
+    if event.job.masked:
+        return decision + change(part_ready(given, images))
     return decision + change(part_written(given, images, event.attached))
+
+
+def part_ready(body: Contribution, images: tuple[tuple[Digest, ClassName], ...]) -> Durable:
+    """Write part and counted images, which wait to be given behind masks."""
+
+    def write(draft: Draft) -> None:
+        _count(draft, body, images)
+        part = ReadyPart(body.revision, body.method, body.lineage, body.payload)
+        draft.ready[body.key] = part
+
+    return Durable(write, contribution_line("contribution.made", "made", body))
+
+
+def _count(draft: Draft, body: Contribution, images: tuple[tuple[Digest, ClassName], ...]) -> None:
+    release_images(draft, body.key)
+    counted = draft.counted[body.lineage]
+    counted.update((digest, CountedImage(body.key, name)) for digest, name in images)
+    draft.measured -= {digest for digest, _ in images}
+    draft.parts[body.key] = GivenPart(body.revision, "waiting", body.lineage, body.payload)
 
 
 def part_written(
@@ -338,11 +401,7 @@ def part_written(
     """
 
     def write(draft: Draft) -> None:
-        release_images(draft, body.key)
-        counted = draft.counted[body.lineage]
-        counted.update((digest, CountedImage(body.key, name)) for digest, name in images)
-        draft.measured -= {digest for digest, _ in images}
-        draft.parts[body.key] = GivenPart(body.revision, "waiting", body.lineage, body.payload)
+        _count(draft, body, images)
         draft.post(
             OutboxKey("contribution", body.key), OutboxMessage(body.revision, body), attached
         )

@@ -18,8 +18,10 @@ from fleetledger.device_agent.core.records import (
     CountedImage,
     GivenPart,
     Height,
+    HiddenPart,
     OutboxKey,
     OutboxMessage,
+    ReadyPart,
 )
 from fleetledger.device_agent.core.state import AgentRecords
 from fleetledger.schemas.contributions import PartKey
@@ -170,6 +172,8 @@ class Draft(AgentRecords):
     outbox: Overlay[OutboxKey, OutboxMessage]
     unusable: Overlay[Digest, str]
     unanswered: Groups[Digest, Digest, str]
+    ready: Overlay[PartKey, ReadyPart]
+    hidden: Overlay[PartKey, HiddenPart]
     nothing: Members[int]
     answered: Members[int]
     measured: Members[Digest]

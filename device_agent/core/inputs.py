@@ -5,10 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from fleetledger.device_agent.core.records import ActiveModel, Job, PendingComparison, TrainingJob
+from fleetledger.device_agent.core.records import (
+    ActiveModel,
+    CohortJob,
+    Job,
+    PendingComparison,
+    ReadyPart,
+    TrainingJob,
+)
 from fleetledger.learning.numerics.detection import ScoringHead
 from fleetledger.learning.numerics.shots import Projections
 from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.cohorts import CohortReveal, Joining
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.models import DesiredModel
@@ -209,6 +217,57 @@ class TrainingFinished:
         """What the contribution says of the training."""
         assert self.contribution.round is not None
         return self.contribution.round
+
+
+@dataclass(frozen=True)
+class JoinPrepared:
+    """What a device says of itself to be in a cohort."""
+
+    job: CohortJob
+    part: ReadyPart
+    """What it committed itself to."""
+    joining: Joining
+
+
+@dataclass(frozen=True)
+class CohortRefused:
+    """A cohort is not what this device asks of one; it gives nothing in it."""
+
+    job: CohortJob
+    reason: str
+
+
+@dataclass(frozen=True)
+class PartMasked:
+    """A cohort was checked, and words are masked for it; on disk, or attached."""
+
+    job: CohortJob
+    contribution: Contribution
+    cohort: Digest
+    """Name of the cohort."""
+    share: str
+    """This device's share of its own mask, hexadecimal."""
+    attached: bytes | None = None
+
+
+@dataclass(frozen=True)
+class MasksTold:
+    """What is to be told of other members."""
+
+    job: CohortJob
+    reveal: CohortReveal
+    members: int
+    """How many devices are in the sum."""
+    trouble: str = ""
+    """Why nothing is told of some; empty where all is."""
+
+
+@dataclass(frozen=True)
+class CohortJobFailed:
+    """A job for a cohort could not be done; it is tried again later."""
+
+    job: CohortJob
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -444,6 +503,11 @@ Input: TypeAlias = (
     | SamplesUnanswered
     | PartFailed
     | TrainingFinished
+    | JoinPrepared
+    | CohortRefused
+    | PartMasked
+    | MasksTold
+    | CohortJobFailed
     | NoveltyChecked
     | NothingToTrain
     | TrainingFailed

@@ -462,6 +462,7 @@ def cleaning_due(state: AgentState, _now: float) -> AgentDecision:
     busy = (
         state.work.job is not None
         or state.training.job is not None
+        or state.cohorts.job is not None
         or state.models.installing
         or state.models.evaluating
     )
@@ -483,6 +484,9 @@ def files_to_keep(records: AgentRecords) -> frozenset[Digest]:
     memory = {records.memory} if records.memory is not None else set()
     action = _open_action(records)
     wanted = digests_of(action) if action is not None else set()
+    ready = {part.payload for part in records.ready.values()}
+    hidden = {part.payload for part in records.hidden.values()}
+    payloads |= {payload for payload in ready | hidden if payload is not None}
     return frozenset({*(offer.digest for offer in offers), *payloads, *memory, *wanted})
 
 

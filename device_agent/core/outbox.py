@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core import cohorts, inputs
 from fleetledger.device_agent.core.changes import Durable, Put
 from fleetledger.device_agent.core.decision import (
     NOTHING_TO_DO,
@@ -63,7 +63,7 @@ def receipt_arrived(state: AgentState, event: inputs.ReceiptArrived, now: float)
         case Accepted() as answer:
             return _proven(state, key, message, answer)
         case Refused(reason=reason):
-            return _refused(state, key, reason)
+            return _not_taken(state, key, message, reason)
         case Later() as answer:
             return change(_defer(state, key, answer, now))
 
@@ -94,11 +94,16 @@ def _accepted(state: AgentState, key: OutboxKey, message: OutboxMessage) -> Agen
 
 
 def acceptance_noted(message: OutboxKey) -> Durable:
-    """Let a message and its payload go, whose receipt arrived."""
+    """Let a message and its payload go, whose receipt arrived.
+
+    What came behind masks is given once the cohort opens.
+    """
 
     def write(draft: Draft) -> None:
+        masked = getattr(draft.outbox[message].body, "cohort", None) is not None
         draft.take_out(message)
-        _mark_part(draft, message, "accepted")
+        if not masked:
+            _mark_part(draft, message, "accepted")
 
     text = f"{message.words} was received"
     return Durable(write, Line("contribution.received", text, message.fields))
@@ -122,6 +127,17 @@ def _held_after(presence: PresenceState, key: OutboxKey, message: OutboxMessage)
 
 def _without(presence: PresenceState, key: OutboxKey) -> PresenceState:
     return replace(presence, held={k: v for k, v in presence.held.items() if k != key.key})
+
+
+def _not_taken(
+    state: AgentState, key: OutboxKey, message: OutboxMessage, reason: str
+) -> AgentDecision:
+    """Take a refusal as the message asks for: what is late for a cohort goes into another one."""
+    if isinstance(message.body, Contribution) and message.body.cohort is not None:
+        return cohorts.words_refused(state, key, reason)
+    if key.about == "cohort-join":
+        return cohorts.join_refused(state, key, reason)
+    return _refused(state, key, reason)
 
 
 def _refused(state: AgentState, key: OutboxKey, reason: str) -> AgentDecision:

@@ -35,7 +35,36 @@ RESTART = "restart the agent"
 
 def declines(rules: AgentRules, assignment: Assignment, phase: str = "") -> str:
     """Return why this device gives nothing for an assignment; empty where it may and can."""
-    return unable_to(assignment) or refusal(rules, assignment.method, phase)
+    return (
+        unable_to(assignment)
+        or refusal(rules, assignment.method, phase)
+        or _unmasked(rules, assignment)
+    )
+
+
+def asks_masks(assignment: Assignment) -> bool:
+    """Whether numbers are to be summed behind masks."""
+    return assignment.privacy is not None and assignment.privacy.masks is not None
+
+
+def _unmasked(rules: AgentRules, assignment: Assignment) -> str:
+    """Return why what is asked does not hide enough; empty where it does."""
+    masks = None if assignment.privacy is None else assignment.privacy.masks
+    if masks is None:
+        if rules.privacy.masks != "required":
+            return ""
+        return (
+            "privacy.masks = 'required': this device gives nothing that is not summed behind "
+            "masks, and the coordinator asks for it as it is; its operator sets "
+            "[privacy] masks = true, or the device's owner decides in agent.toml"
+        )
+    if masks.most < rules.privacy.least_cohort:
+        return (
+            f"privacy.least_cohort = {rules.privacy.least_cohort}: cohorts of this fleet have at "
+            f"most {masks.most} members, and this device is summed with no fewer; its owner "
+            "decides in agent.toml"
+        )
+    return ""
 
 
 def unable_to(assignment: Assignment) -> str:
@@ -125,6 +154,8 @@ def withheld(rules: AgentRules, method: str) -> str:
 
 def may_send(rules: AgentRules, body: Contribution | PrototypeGradients) -> bool:
     """Whether a payload may leave this device."""
+    if rules.privacy.masks == "required" and getattr(body, "cohort", None) is None:
+        return False
     if isinstance(body, PrototypeGradients):
         return rules.policy.publish_gradients
     allowed = {_FEATURES: rules.policy.publish_features, _IMAGES: rules.policy.publish_images}

@@ -144,6 +144,7 @@ def forget_actions(draft: Draft, ledger_boot: BootId | None) -> None:
     draft.assignment = draft.desired = draft.acted = draft.waited = None
     draft.comparing = draft.compared = draft.settling = None
     draft.ledger_boot = ledger_boot
+    draft.masking = None  # its cohort is not there any more; what it would give is ready still
     draft.nothing.clear()
     draft.reported.clear()
 

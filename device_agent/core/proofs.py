@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from fleetledger.device_agent.core.cohort_checks import FORMED
 from fleetledger.device_agent.core.records import OutboxKey, OutboxMessage
 from fleetledger.device_agent.core.state import AgentState
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import SchemaError
+from fleetledger.schemas.cohorts import CohortJoin, CohortReveal
 from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
 from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.presence import SeenCheckpoint
@@ -50,6 +52,12 @@ def _check_is_about(
 ) -> None:
     """Raise `ProofError` unless an entry says that this device's message was taken."""
     expected = _entries_of(key, message).get(proven.kind)
+    if isinstance(message.body, CohortJoin) and proven.kind == FORMED:
+        # It was named in a cohort before the receipt came.
+        members = proven.body.get("cohort", {}).get("members", ())
+        joining = message.body.joining.model_dump(mode="json")
+        if any(member.get("joining") == joining for member in members):
+            return
     if proven.device != device or expected is None or not _says(proven.body, expected):
         raise ProofError(
             f"it proves entry {proven.index}, {proven.kind!r} of {proven.device!r}, which does not "
@@ -73,6 +81,10 @@ def _entries_of(key: OutboxKey, message: OutboxMessage) -> dict[str, dict[str, A
         # A round that this device had answered before needs no second entry.
         answer = {"part": {"round": {"number": body.round}}}
         return {ENTRY_OF["nothing"]: nothing, ENTRY_OF["contribution"]: answer}
+    if isinstance(body, CohortJoin):
+        return {ENTRY_OF["cohort-join"]: {"joining": body.joining.model_dump(mode="json")}}
+    if isinstance(body, CohortReveal):
+        return {ENTRY_OF["cohort-reveal"]: {"reveal": {"number": body.number}}}
     if isinstance(body, ModelComparison):
         return {ENTRY_OF["comparison"]: {"comparison": body.model_dump(mode="json")}}
     assert isinstance(body, Transition)

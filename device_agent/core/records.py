@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from fleetledger.schemas.cohorts import CohortJoin, CohortReveal, Joining
 from fleetledger.schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
 from fleetledger.schemas.enrolment import Enrolment, KeyRotation
 from fleetledger.schemas.models import DesiredModel
@@ -13,18 +14,36 @@ from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.proxy import PrototypeGradients
 from fleetledger.schemas.reports import Problem, Transition
 from fleetledger.schemas.rollouts import Mode, ModelComparison
-from fleetledger.schemas.rounds import Observation
-from fleetledger.schemas.values import BootId, ClassName, Digest
+from fleetledger.schemas.rounds import TRAIN, Observation
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
 from fleetledger.schemas.variants import VariantName
 from fleetledger.schemas.wire import WireRange
 
 RESTLESS_SCANS = 10
 """Of so many scans in a row that find files being written, the last one is counted anyway."""
 
-About = Literal["contribution", "withdrawal", "nothing", "transition", "comparison", "gradients"]
+About = Literal[
+    "contribution",
+    "withdrawal",
+    "nothing",
+    "transition",
+    "comparison",
+    "gradients",
+    "cohort-join",
+    "cohort-reveal",
+]
 OutboxBody: TypeAlias = (
-    Contribution | Withdrawal | Nothing | Transition | ModelComparison | PrototypeGradients
+    Contribution
+    | Withdrawal
+    | Nothing
+    | Transition
+    | ModelComparison
+    | PrototypeGradients
+    | CohortJoin
+    | CohortReveal
 )
+SEEDS, SHARES = 1, 2
+"""What a member of a cohort tells of others, as messages and receipts number it."""
 PartState = Literal["waiting", "accepted", "refused", "withdrawn"]
 
 
@@ -69,7 +88,8 @@ class OutboxKey(NamedTuple):
 
     For 'nothing' the part is 0, or the round it is about; for a transition its number; for a
     comparison its number, with the rollout's as stage; for gradients, which go to the proxy, the
-    round in which they were made.
+    round in which they were made. What is told in a cohort has its number as part, and as stage
+    `SEEDS` or `SHARES`.
     """
 
     about: About
@@ -80,6 +100,9 @@ class OutboxKey(NamedTuple):
         """What it is, for people."""
         if self.about == "comparison":
             return f"comparison {self.key.part} of rollout {self.key.stage}"
+        if self.about == "cohort-reveal":
+            what = "seeds of the silent" if self.key.stage == SEEDS else "shares"
+            return f"what this device told of the {what} in cohort {self.key.part}"
         return f"{self.about} of stage {self.key.stage}, part {self.key.part}"
 
     @property
@@ -95,6 +118,69 @@ class OutboxMessage:
 
     revision: int
     body: OutboxBody
+
+
+@dataclass(frozen=True)
+class ReadyPart:
+    """What is to be given behind masks: a part, or an answer to a round."""
+
+    revision: int
+    method: str
+    lineage: Digest
+    payload: Digest | None
+    """The file of the part itself, which never leaves the device; None where only what was given
+    before is taken out."""
+    weight: int = 1
+    """Samples of an answer to a round."""
+    round: int | None = None
+    phase: str = TRAIN
+
+
+@dataclass(frozen=True)
+class HiddenPart:
+    """What of a part is in the sum of a cohort, or told to be."""
+
+    cohort: int
+    payload: Digest | None
+    """The part's file; None where it was taken out."""
+    lineage: Digest
+    members: int = 0
+    """How many devices are in the sum."""
+
+
+@dataclass(frozen=True)
+class Masking:
+    """What the device gives in a cohort, from its word that it is ready until it told shares."""
+
+    key: PartKey
+    part: ReadyPart
+    undone: HiddenPart | None
+    """What the words take out again."""
+    serial: int
+    """Which of all that this installation joined for; its secrets follow from it."""
+    joining: Joining
+    number: int | None = None
+    """The cohort, once the device was named in one."""
+    action: int = -1
+    """Action of the assignment in which it was named last."""
+    cohort: Digest | None = None
+    """Name of the cohort that was checked, and to which the words were masked."""
+    share: str = ""
+    """Its own share of its own mask, hexadecimal."""
+    silent: tuple[DeviceId, ...] = ()
+    """Members of which it told the seed: their masks are known, and shares of them are not told."""
+    fault: str = ""
+    """Why the device gives nothing in this cohort."""
+
+
+@dataclass(frozen=True)
+class CohortJob:
+    """What the worker does for a cohort; its result is taken only while this is wanted."""
+
+    step: Literal["join", "mask", "seeds", "shares"]
+    key: PartKey
+    serial: int
+    silent: tuple[DeviceId, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -216,6 +302,8 @@ class Job:
     revision: int
     method: str
     lineage: Digest
+    masked: bool = False
+    """Whether it is given behind masks."""
 
 
 @dataclass(frozen=True)
@@ -237,6 +325,8 @@ class TrainingJob:
     lineage: Digest
     observes: bool = False
     """Whether the device is asked only to look at its images."""
+    masked: bool = False
+    """Whether the answer is given behind masks."""
 
 
 @dataclass(frozen=True)
@@ -339,6 +429,16 @@ class Training:
     """What the worker trains."""
 
     job: TrainingJob | None = None
+    retry: Try = Try(0, 0.0)
+    trouble: str = ""
+    """Why the last try failed, while it is tried again."""
+
+
+@dataclass(frozen=True)
+class CohortWork:
+    """What the worker does for a cohort."""
+
+    job: CohortJob | None = None
     retry: Try = Try(0, 0.0)
     trouble: str = ""
     """Why the last try failed, while it is tried again."""

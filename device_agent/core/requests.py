@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from fleetledger.device_agent.core.cohort_checks import CohortTrust
 from fleetledger.device_agent.core.records import (
     ActiveModel,
+    CohortJob,
+    HiddenPart,
     ImageToCount,
     Job,
+    Masking,
     OutboxKey,
     PendingComparison,
+    ReadyPart,
     TrainingJob,
 )
 from fleetledger.device_agent.core.releases import ReleaseCheck
@@ -100,6 +105,22 @@ class Train:
     memory: Digest | None
     publishes: bool = False
     """Whether gradients may be kept for the proxy; otherwise they end with the training."""
+
+
+@dataclass(frozen=True)
+class WorkForCohort:
+    """Do what a step of a masked cohort needs secrets or a part for.
+
+    Answered by `JoinPrepared`, `PartMasked`, `CohortRefused`, `MasksTold` or `CohortJobFailed`.
+    """
+
+    job: CohortJob
+    assignment: Assignment
+    part: ReadyPart
+    undone: HiddenPart | None
+    masking: Masking | None
+    """None before the device has joined."""
+    trust: CohortTrust
 
 
 @dataclass(frozen=True)
@@ -242,6 +263,7 @@ Request: TypeAlias = (
     | Scan
     | ComputePart
     | Train
+    | WorkForCohort
     | FetchFile
     | CancelFetch
     | ReadManifest

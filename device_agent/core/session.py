@@ -40,6 +40,8 @@ The rules, in the order of their modules:
 - **Training** (`training`). An order of a round that was not answered is carried out when its files
   are here and the folder was scanned for it; an order that is over is dropped, with its result.
   An order to look at the images alone is answered by a 'nothing' that says what was seen.
+- **Masked cohorts** (`cohorts`). Where numbers are hidden, a part or an answer is not given as it
+  is: the device joins a cohort with it, and gives it behind masks that vanish in the cohort's sum.
 - **Gradients** (`gradients`). What a training makes for the proxy is a message to it, written in
   the same transaction as the answer. Nobody waits for it.
 - **Detection** (`detection`). Class names that the fleet lacks are reported once. New images are
@@ -73,6 +75,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
 from fleetledger.device_agent.core import (
+    cohorts,
     comparison,
     coordinator_presence,
     counting,
@@ -154,6 +157,7 @@ def _next_time(state: AgentState, now: float) -> float:
     """Return when a rule may next have something to do by time alone."""
     times = [item.due for item in state.files.tries.values()]
     times += [state.files.starved.due, state.work.retry.due, state.training.retry.due]
+    times.append(state.cohorts.retry.due)
     times.append(state.work.joins_at)
     times += [outbox.next_message(state, now) or now]
     times.append(state.models.clock_due)
@@ -178,6 +182,15 @@ def _started(state: AgentState, event: inputs.Started, now: float) -> AgentDecis
     return begun + coordinator_presence.started(state, now)
 
 
+def _welcomed(state: AgentState, event: inputs.Welcomed, now: float) -> AgentDecision:
+    return presence.welcomed(state, event, now) + cohorts.join_again(state)
+
+
+def _enrolled(state: AgentState, event: inputs.KeyEnrolled, now: float) -> AgentDecision:
+    """Take a key; what waits for a cohort is said again, signed with it."""
+    return enrolment.enrolled(state, event, now) + cohorts.join_again(state)
+
+
 _WHEN_DUE: tuple[Rule, ...] = (
     enrolment.enrolment_due,
     presence.birth_due,
@@ -190,6 +203,7 @@ _WHEN_DUE: tuple[Rule, ...] = (
     detection.measure_due,
     counting.work_due,
     training.training_due,
+    cohorts.cohort_due,
     gradients.lost_due,
     outbox.messages_due,
     models.install_due,
@@ -212,6 +226,7 @@ COUNTING: frozenset[Rule] = frozenset(
         scans.scan_due,
         detection.names_due,
         counting.work_due,
+        cohorts.cohort_due,
         outbox.messages_due,
         notices.reports_due,
         notices.problems_due,
@@ -255,8 +270,8 @@ _BY_INPUT: dict[type, Callable[[AgentState, Any, float], AgentDecision]] = {
     inputs.CoordinatorBorn: presence.coordinator_born,
     inputs.CoordinatorBeat: coordinator_presence.beat,
     inputs.CoordinatorDied: presence.coordinator_died,
-    inputs.Welcomed: presence.welcomed,
-    inputs.KeyEnrolled: enrolment.enrolled,
+    inputs.Welcomed: _welcomed,
+    inputs.KeyEnrolled: _enrolled,
     inputs.Assigned: scans.assigned,
     inputs.DesiredArrived: models.desired,
     inputs.ReceiptArrived: outbox.receipt_arrived,
@@ -267,6 +282,11 @@ _BY_INPUT: dict[type, Callable[[AgentState, Any, float], AgentDecision]] = {
     inputs.SamplesUnanswered: counting.samples_unanswered,
     inputs.PartFailed: counting.part_failed,
     inputs.TrainingFinished: training.trained,
+    inputs.JoinPrepared: cohorts.join_prepared,
+    inputs.CohortRefused: cohorts.cohort_refused,
+    inputs.PartMasked: cohorts.part_masked,
+    inputs.MasksTold: cohorts.masks_told,
+    inputs.CohortJobFailed: cohorts.cohort_job_failed,
     inputs.NoveltyChecked: training.observed,
     inputs.NothingToTrain: training.nothing_to_train,
     inputs.TrainingFailed: training.training_failed,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import get_type_hints
 
 from fleetledger.device_agent.core.records import (
+    CohortWork,
     ComparedPair,
     CountedImage,
     CountingState,
@@ -15,7 +16,9 @@ from fleetledger.device_agent.core.records import (
     Files,
     GivenPart,
     Height,
+    HiddenPart,
     Listening,
+    Masking,
     ModelProgress,
     ModelWait,
     NoveltyCheck,
@@ -24,6 +27,7 @@ from fleetledger.device_agent.core.records import (
     OwnReports,
     PendingComparison,
     PresenceState,
+    ReadyPart,
     Scanning,
     Sending,
     Settling,
@@ -31,7 +35,12 @@ from fleetledger.device_agent.core.records import (
     Training,
     Waited,
 )
-from fleetledger.device_agent.settings import AgentDataSettings, ModelSettings, PolicySettings
+from fleetledger.device_agent.settings import (
+    AgentDataSettings,
+    AgentPrivacySettings,
+    ModelSettings,
+    PolicySettings,
+)
 from fleetledger.learning.numerics.detection import DetectionRules, Detector
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import PartKey
@@ -100,6 +109,8 @@ class AgentRules:
     """Of more new images than these a sample is measured."""
     policy: PolicySettings = field(default_factory=PolicySettings)
     """What may leave this device."""
+    privacy: AgentPrivacySettings = field(default_factory=AgentPrivacySettings)
+    """What hides its numbers."""
     samples: str = ""
     """What the data folder holds, as `[data] samples` says; empty where that does not matter."""
     trust: LedgerTrust | None = None
@@ -152,6 +163,14 @@ class AgentRecords:
     """How many of them there are, as the method said with its last answer."""
     look: NoveltyCheck | None = None
     """The newest, of methods that look for new tasks by themselves."""
+    ready: Mapping[PartKey, ReadyPart] = field(default_factory=dict)
+    """What is to be given behind masks, and was not told shares of yet."""
+    masking: Masking | None = None
+    """What the device gives in a cohort just now."""
+    hidden: Mapping[PartKey, HiddenPart] = field(default_factory=dict)
+    """Parts in sums of cohorts, by which they can be taken out again."""
+    joins: int = 0
+    """How often the device joined for a cohort."""
     dead_letters: int = 0
     assignment: Assignment | None = None
     desired: DesiredModel | None = None
@@ -221,6 +240,7 @@ class AgentState:
     scanning: Scanning = field(default_factory=Scanning)
     work: CountingState = field(default_factory=CountingState)
     training: Training = field(default_factory=Training)
+    cohorts: CohortWork = field(default_factory=CohortWork)
     detecting: Detecting = field(default_factory=Detecting)
     sending: Sending = field(default_factory=Sending)
     files: Files = field(default_factory=Files)

@@ -28,12 +28,18 @@ from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.gradients import gradients_written
 from fleetledger.device_agent.core.log_words import Line, because, contribution_line
 from fleetledger.device_agent.core.notices import problem, report_happened, report_problems
-from fleetledger.device_agent.core.policy import declines, publishes_gradients, withheld
+from fleetledger.device_agent.core.policy import (
+    asks_masks,
+    declines,
+    publishes_gradients,
+    withheld,
+)
 from fleetledger.device_agent.core.records import (
     ImageToCount,
     NoveltyCheck,
     OutboxKey,
     OutboxMessage,
+    ReadyPart,
     Sighting,
     Training,
     TrainingJob,
@@ -70,7 +76,7 @@ def training_due(state: AgentState, now: float) -> AgentDecision:
     if not images and not _remembers(state, assignment, order):
         return change(round_declined(assignment.stage, order.number, _lacking(order)))
     job = _job(assignment, order)
-    publishes = publishes_gradients(state.rules, assignment.method)
+    publishes = publishes_gradients(state.rules, assignment.method) and not job.masked
     work = Train(job, assignment, images, _memory(state, assignment), publishes)
     return (
         change(Training(job, training.retry, training.trouble))
@@ -84,6 +90,7 @@ def answer_lost(key: PartKey) -> Durable:
 
     def write(draft: Draft) -> None:
         draft.answered.discard(key.part)
+        draft.ready.pop(key, None)
         draft.take_out(OutboxKey("contribution", key))
 
     return Durable(write)
@@ -123,19 +130,45 @@ def trained(state: AgentState, event: inputs.TrainingFinished, _now: float) -> A
         return decision
     files = state.files
     here = replace(files, here=files.here | _files_of(event), littered=True)
+    if event.job.masked:
+        return decision + change(here, answer_ready(event))
     return decision + change(here, answer_written(event)) + gradients_written(event)
+
+
+def answer_ready(event: inputs.TrainingFinished) -> Durable:
+    """Write memory and an answer to a round, which waits to be given behind masks."""
+    body, answer = event.contribution, event.answer
+
+    def write(draft: Draft) -> None:
+        _remember(draft, event)
+        draft.ready[body.key] = ReadyPart(
+            body.revision,
+            body.method,
+            body.lineage,
+            body.payload,
+            sum(body.samples.values()),
+            answer.number,
+            answer.phase,
+        )
+
+    return Durable(write, contribution_line("contribution.made", "made", body))
+
+
+def _remember(draft: Draft, event: inputs.TrainingFinished) -> None:
+    body, answer = event.contribution, event.answer
+    draft.answered.add(body.key.part)
+    draft.memory, draft.exemplars = event.memory, answer.stored_samples
+    draft.memory_lineage = body.lineage
+    if answer.observation is not None:
+        draft.look = NoveltyCheck(answer.number, answer.observation)
 
 
 def answer_written(event: inputs.TrainingFinished) -> Durable:
     """Write message and memory of an answer to a round."""
-    body, answer = event.contribution, event.answer
+    body = event.contribution
 
     def write(draft: Draft) -> None:
-        draft.answered.add(body.key.part)
-        draft.memory, draft.exemplars = event.memory, answer.stored_samples
-        draft.memory_lineage = body.lineage
-        if answer.observation is not None:
-            draft.look = NoveltyCheck(answer.number, answer.observation)
+        _remember(draft, event)
         key = OutboxKey("contribution", body.key)
         draft.post(key, OutboxMessage(body.revision, body), event.attached)
 
@@ -264,8 +297,8 @@ def images_asked(
 
 def _job(assignment: Assignment, order: RoundOrder) -> TrainingJob:
     key = PartKey(stage=assignment.stage, part=order.number)
-    method, lineage = assignment.method, assignment.lineage
-    return TrainingJob(key, order.phase, method, lineage, order.observes)
+    method, lineage, masked = assignment.method, assignment.lineage, asks_masks(assignment)
+    return TrainingJob(key, order.phase, method, lineage, order.observes, masked)
 
 
 def _is_asked(state: AgentState, job: TrainingJob) -> bool:
@@ -285,11 +318,19 @@ def _job_ended(state: AgentState, unusable: tuple[tuple[Digest, str], ...]) -> A
 
 
 def _lost_answer(state: AgentState) -> PartKey | None:
-    """Return the key of an answer whose payload waits to be fetched from a file that is gone."""
+    """Return the key of an answer that waits to be fetched, or masked, from a file that is gone."""
+    masking = state.records.masking
+    for ready, part in state.records.ready.items():
+        if part.round is None or part.payload in state.files.here:
+            continue
+        if masking is None or masking.key != ready:
+            return ready
     for key, message in state.records.outbox.items():
         body = message.body
         if not isinstance(body, Contribution) or body.round is None or body.offer is None:
             continue
+        if body.cohort is not None:
+            continue  # the others go on without this device, and then it may answer anew
         if body.payload not in state.files.here:
             return key.key
     return None

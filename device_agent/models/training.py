@@ -328,7 +328,8 @@ def answered(
     if request.publishes and answer.gradients is not None:
         gradients = made_gradients(answer.gradients, blobs)
     payload = answer.payload
-    small = len(payload) <= INLINE_LIMIT
+    # What waits to be masked stays here as a file.
+    small = len(payload) <= INLINE_LIMIT and not job.masked
     offer = None if small else blobs.offer(payload)
     contribution = Contribution(
         key=job.key,

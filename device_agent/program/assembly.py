@@ -222,6 +222,7 @@ def rules_of(home: AgentHome) -> AgentRules:
             else None
         ),
         policy=home.settings.policy,
+        privacy=home.settings.privacy,
         samples=home.settings.data.samples,
         trust=trust_of(home.settings),
         pinned=pinned_of(home),

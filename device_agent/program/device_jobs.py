@@ -17,7 +17,7 @@ from typing import Protocol
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.inputs import Input
 from fleetledger.device_agent.core.notices import problem
-from fleetledger.device_agent.core.records import ActiveModel
+from fleetledger.device_agent.core.records import ActiveModel, Job
 from fleetledger.device_agent.core.requests import (
     CheckActiveModel,
     Compare,
@@ -32,13 +32,15 @@ from fleetledger.device_agent.core.requests import (
     Scan,
     ShadowModel,
     Train,
+    WorkForCohort,
 )
 from fleetledger.device_agent.errors import AgentError, DamagedError
 from fleetledger.device_agent.home.health.inferences import InferenceMeter, Inferences
 from fleetledger.device_agent.home.health.machine import Conditions, Machine
 from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.home.keys import KeyRing
 from fleetledger.device_agent.home.memory import release_memory
-from fleetledger.device_agent.home.part_secret import part_context
+from fleetledger.device_agent.home.part_secret import device_secret, part_context
 from fleetledger.device_agent.home.store.blobs import BlobFolder, OffersPayloads
 from fleetledger.device_agent.models import evaluation
 from fleetledger.device_agent.models.comparison.comparer import Comparer
@@ -66,6 +68,7 @@ from fleetledger.device_agent.models.training import (
 from fleetledger.device_agent.models.trial.trial import Trial
 from fleetledger.device_agent.models.uncertainty import measure, measuring_head
 from fleetledger.device_agent.models.work import Extracted, extract
+from fleetledger.device_agent.program.cohort_jobs import CohortJobs, CohortSurroundings
 from fleetledger.device_agent.program.observation import check_novelty, observed
 from fleetledger.device_agent.samples.sources.array_samples import ArraySamples
 from fleetledger.device_agent.samples.sources.cache import DigestCache
@@ -77,10 +80,13 @@ from fleetledger.device_agent.settings import ModelSettings
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.detection import DetectionRules
 from fleetledger.methods.registry import descriptor, statistics_device
+from fleetledger.methods.statistics.part import PartContext
+from fleetledger.methods.statistics.sides import StatisticsAssignment
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.envelope import INLINE_LIMIT
+from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.reports import Evaluation
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.transport.meter import Counts
@@ -93,6 +99,7 @@ WORK = (
     Scan,
     ComputePart,
     Train,
+    WorkForCohort,
     ReadManifest,
     InstallModel,
     ShadowModel,
@@ -199,6 +206,26 @@ class LocalDeviceJobs:
         return FolderSource(self._home.data_folder, cache, kind=self._kind, arrays=arrays)
 
     @cached_property
+    def _cohorts(self) -> CohortJobs:
+        settings, blobs = self._home.settings, self._blobs
+        return CohortJobs(
+            CohortSurroundings(
+                settings.fleet,
+                settings.device,
+                secret=partial(device_secret, self._home.state_folder),
+                key=self._key,
+                read=blobs.read,
+                blobs=blobs,
+            )
+        )
+
+    def _key(self) -> VerifyKey | None:
+        """Return the key that the coordinator has confirmed; it may change while the agent runs."""
+        settings = self._home.settings
+        current = KeyRing.beside(self._home.folder, settings.fleet, settings.device).current
+        return None if current is None else current.verify_key
+
+    @cached_property
     def _features(self) -> FeatureCache:
         megabytes = self._home.settings.training.feature_cache_megabytes
         return FeatureCache(self._home.feature_cache, megabytes)
@@ -224,6 +251,8 @@ class LocalDeviceJobs:
                 return self._compute(request)
             case Train():
                 return self._train(request)
+            case WorkForCohort():
+                return self._cohorts.answer(request)
             case Compare():
                 return self._comparer.answer(request)
             case ReadThrottling(model):
@@ -320,6 +349,7 @@ class LocalDeviceJobs:
             part_context(self._home.settings, request.job, self._home.state_folder),
             class_names=assignment.class_names,
         )
+        context = hidden_context(context, own, request.job)
         made = side.finish(own, extracted.features, extracted.labels, context)
         return (*told, part_computed(request, extracted, made, self._blobs))
 
@@ -467,6 +497,11 @@ class LocalDeviceJobs:
         )
 
 
+def hidden_context(context: PartContext, assignment: StatisticsAssignment, job: Job) -> PartContext:
+    """Return what the method's side is told of a part; behind masks there is one form."""
+    return replace(context, form=assignment.masked_form()) if job.masked else context
+
+
 def guards_of(
     model: ModelSettings,
     blobs: BlobFolder,
@@ -509,7 +544,8 @@ def part_computed(
 ) -> inputs.PartComputed:
     """Put a large payload on the disk, so that it is there before anything speaks of it."""
     payload = made.payload
-    small = len(payload) <= INLINE_LIMIT
+    # What waits to be masked stays here as a file.
+    small = len(payload) <= INLINE_LIMIT and not request.job.masked
     offer = None if small else blobs.offer(payload)
     contribution = Contribution(
         key=request.job.key,

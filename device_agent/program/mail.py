@@ -17,6 +17,7 @@ from fleetledger.device_agent.core import inputs
 from fleetledger.runtime.errors import SchemaError, cut
 from fleetledger.runtime.shown_commands import with_homes
 from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.cohorts import CohortJoin
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.enrolment import Enrolled
 from fleetledger.schemas.envelope import COORDINATOR, PROXY, Envelope, Sender, decode, encode
@@ -136,11 +137,18 @@ class AgentMail:
 
         Raises `TransportError` as `Connection.publish` does.
         """
-        body, topic = as_sent(body), self._topics.up(self._device, leaf)
+        body, topic = self._signed(as_sent(body)), self._topics.up(self._device, leaf)
         qos = qos_of(leaf)
         self._connection.publish(
             OutgoingMessage(topic, encode(self._seal(topic, body)), qos=qos, retain=retain)
         )
+
+    def _signed(self, body: Message) -> Message:
+        """Return a word for a cohort as the other members can check it; all else as it is."""
+        if not isinstance(body, CohortJoin) or (key := self._signing.signer_for(body)) is None:
+            return body
+        signature = body.joining.signature(self._topics.fleet, self._device, key)
+        return body.model_copy(update={"signature": signature})
 
     def subscribe_to_proxy(self) -> None:
         """Have the proxy's receipts sent here."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from fleetledger.device_agent.core import coordinator_presence
+from fleetledger.device_agent.core.cohorts import describe_masks
 from fleetledger.device_agent.core.models import open_action, waits_for_hours
 from fleetledger.device_agent.core.policy import declines, images_asked, unable_to, withheld
 from fleetledger.device_agent.core.presence import wire_fault
@@ -118,6 +119,8 @@ class Status(Strict):
     """The newest rounds since the start, oldest first."""
     gradients: int = 0
     """Sets of gradients without the proxy's receipt."""
+    masks: str = ""
+    """What is given behind masks, and to how many; empty where nothing is."""
     policy: str = ""
     """Why this device gives nothing, no gradients or no images for what the fleet asks, or that its
     images leave it; empty where none of this is so."""
@@ -186,6 +189,7 @@ def status_of(
         rounds=bytes_of_rounds(rounds, total),
         gradients=waiting_gradients(state),
         policy=describe_policy(state),
+        masks=describe_masks(state),
         detection=describe_detection(state),
         left_out=len(left_out(state)),
         doing=parts.worker.progress.describe() if parts.worker.progress else "",
@@ -222,7 +226,7 @@ def is_settled(state: AgentState) -> bool:
     if assignment is None or scanning.done_for != assignment.action or not scanning.at_rest:
         return False
     done = state.work.settled if assignment.frozen is not None else _has_trained(state, assignment)
-    waits = state.records.outbox or state.records.comparing is not None
+    waits = state.records.outbox or state.records.comparing is not None or state.records.ready
     return done and not state.detecting.running and not waits
 
 

@@ -90,8 +90,6 @@ class Round:
     """The fleet's network as it was when the round was opened."""
     answers: dict[DeviceId, RoundAnswered] = field(default_factory=dict)
     """In time; in the order of the ledger."""
-    masked: set[DeviceId] = field(default_factory=set)
-    """Devices whose answer is behind masks in an open cohort, or in the sum of one."""
     nothing: set[DeviceId] = field(default_factory=set)
     """Devices without data."""
     unable: dict[DeviceId, str] = field(default_factory=dict)
@@ -136,12 +134,7 @@ class Round:
     @property
     def heard(self) -> set[DeviceId]:
         """Devices that need not be waited for."""
-        return {*self.answers, *self.masked, *self.nothing, *self.unable}
-
-    @property
-    def answered(self) -> int:
-        """How many devices' answers are known, in sums of cohorts among them."""
-        return sum(answer.members for answer in self.answers.values())
+        return {*self.answers, *self.nothing, *self.unable}
 
     @property
     def unheard(self) -> tuple[DeviceId, ...]:
@@ -299,8 +292,6 @@ class RoundAnswered:
     """The round that it answers, with whose weights it began."""
     staleness: int = 0
     """Versions by which these weights are old where it counts."""
-    members: int = 1
-    """Devices whose answers it is the sum of."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,0 @@
-"""Tests of masked cohorts at the coordinator."""
