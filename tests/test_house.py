@@ -38,8 +38,8 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(51950, 9.1, 11.8, 53, 839),
-    "device_agent": Room(22550, 10.9, 13.3, 26, 314),
+    "coordinator": Room(50500, 9.1, 11.8, 51, 805),
+    "device_agent": Room(23900, 10.8, 13.2, 26, 342),
     "export": Room(7400, 10.3, 13.0, 6, 106),
     "learning": Room(19100, 7.9, 9.4, 27, 221),
     "methods": Room(18150, 11.9, 15.0, 36, 139),
