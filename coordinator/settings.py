@@ -23,6 +23,7 @@ from fleetledger.coordinator.core.rules import (
     StageRules,
 )
 from fleetledger.coordinator.topics.rollouts.plan import plan_content
+from fleetledger.methods.training.robust import refuse_hidden
 from fleetledger.runtime.commented_toml import write_new_settings
 from fleetledger.runtime.settings_file import load_settings
 from fleetledger.runtime.strict import Strict
@@ -194,13 +195,18 @@ class CoordinatorSettings(Strict):
 
     @model_validator(mode="after")
     def _rounds_fit_the_method(self) -> Self:
-        if self.rounds.asynchronous is not None:
-            from fleetledger.methods.registry import METHODS, descriptor, waits_for_all  # noqa: PLC0415 - imports NumPy
+        rounds = self.rounds
+        refuse_hidden(rounds.robust, (self.first_stage or self.method).settings)
+        if rounds.asynchronous is not None or rounds.robust is not None:
+            from fleetledger.methods import registry  # noqa: PLC0415 - imports NumPy
 
             name = (self.first_stage or self.method).name
-            known = descriptor(name) if name in METHODS else None
-            if known is not None and known.trains and not known.asynchronous:
-                raise ValueError(waits_for_all(name))
+            known = registry.descriptor(name) if name in registry.METHODS else None
+            if known is not None and known.trains:
+                if rounds.asynchronous is not None and not known.asynchronous:
+                    raise ValueError(registry.waits_for_all(name))
+                if rounds.robust is not None and not known.averages:
+                    raise ValueError(registry.takes_no_robust_mean(name))
         return self
 
     @property

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.coordinator.topics.rollouts.plan import ADAPTED, AUTOMATIC, RolloutPlan
+from fleetledger.methods.training.robust import Robust, refuse_running
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.wire import OWN, WireRange
 
@@ -114,6 +115,12 @@ class RoundRules(Strict):
     seed: int = Field(default=1, ge=0, lt=2**31)
     """Of the cohorts and of everything that devices draw."""
     asynchronous: AsynchronousRules | None = None
+    robust: Robust | None = None
+
+    @model_validator(mode="after")
+    def _all_answers_are_there(self) -> Self:
+        refuse_running(self.robust, self.asynchronous is not None)
+        return self
 
 
 _DOUBLINGS = 60

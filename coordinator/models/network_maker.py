@@ -151,6 +151,7 @@ class NetworkMaker:
             made = side.combine(own, config, given)
         else:
             made = side.combine(own, config, summed)
+        measures = [made.measures[item.payload] for item in request.inputs if made.measures]
         weights = offer_of(made.weights)
         extras = {name: offer_of(data) for name, data in made.extras.items()}
         averaged = WeightsAveraged(
@@ -169,6 +170,8 @@ class NetworkMaker:
             seconds=time.perf_counter() - began,
             remarks=made.remarks,
             noise_seed=seed.hex(),
+            norms=tuple(float(f"{one.norm:.4g}") for one in measures),
+            cosines=tuple(None if one.cosine is None else round(one.cosine, 4) for one in measures),
         )
         files = {offer.digest: made.extras[name] for name, offer in extras.items()}
         small = blobs.stage_named({weights.digest: made.weights, **files})
@@ -234,6 +237,7 @@ def config_of(
         mean=sight.mean if isinstance(sight, Preprocessing) else (),
         deviation=sight.deviation if isinstance(sight, Preprocessing) else (),
         seed=opened.seed,
+        robust=opened.robust,
     )
 
 

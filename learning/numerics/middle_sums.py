@@ -28,8 +28,8 @@ Steps64 = npt.NDArray[np.int64]
 
 IN_MEMORY = 64 << 20
 """Bytes of answers that are kept in memory."""
-_BLOCK_VALUES = 1 << 21
-"""Values of a block of columns, of all answers together: 8 MiB."""
+_BLOCK_VALUES = 1 << 19
+"""Values of a block of columns, of all answers together: 2 MiB."""
 
 
 def cut_at_each_end(answers: int, share: float) -> int:

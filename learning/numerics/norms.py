@@ -6,13 +6,13 @@
     q' = r + sgn(d) floor(|d| s / 2^30)     no longer than C, and between r and q in every number
 
 So no machine disagrees which answers are too long or what they count as, and the sum of the q' is
-as exact as any other. Every tensor of an answer counts, running statistics too: what is not counted
-is not bounded.
+as exact as any other. Every tensor counts but those that are left out, which are shortened alike.
+What is not counted is not bounded; so privacy counts everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 from itertools import groupby
 from math import isqrt, sqrt
@@ -35,15 +35,22 @@ _LOW = 17
 class UpdateNorm:
     """Lengths of answers on one grid, around the weights that were sent."""
 
-    def __init__(self, grid: Grid, sent: Weights, *, steps_from_sent: bool) -> None:
-        """Take steps that count from the sent weights, or from zero."""
+    def __init__(
+        self,
+        grid: Grid,
+        sent: Weights,
+        *,
+        steps_from_sent: bool,
+        left_out: Collection[str] = (),
+    ) -> None:
+        """Take steps that count from the sent weights, or from zero; `left_out` have no length."""
         self.origin = np.zeros(0 if steps_from_sent else grid.size, np.int64)
         """What was sent, in steps (n,); empty where steps count from it."""
         for name, place in grid.places.items() if len(self.origin) else ():
             steps = np.ldexp(sent[name].reshape(-1).astype(np.float64), -grid.exponents[name])
             self.origin[place] = np.rint(steps)
         self._finest = min(grid.exponents.values(), default=0)
-        self._runs = tuple(_runs(grid))
+        self._runs = tuple(_runs(grid, left_out))
 
     def moved(self, values: Integers) -> Moved:
         """Return how far an answer, a flat array (n,), lies from what was sent, in steps."""
@@ -84,11 +91,13 @@ class UpdateNorm:
         return shorter.astype(np.int32)
 
 
-def _runs(grid: Grid) -> Iterator[tuple[slice, int]]:
-    """Yield the parts of a flat array that have one step."""
-    for exponent, names in groupby(grid.places, lambda name: grid.exponents[name]):
+def _runs(grid: Grid, left_out: Collection[str]) -> Iterator[tuple[slice, int]]:
+    """Yield the parts of a flat array that count and have one step."""
+    steps = {name: None if name in left_out else grid.exponents[name] for name in grid.places}
+    for exponent, names in groupby(grid.places, steps.__getitem__):
         places = [grid.places[name] for name in names]
-        yield slice(places[0].start, places[-1].stop), exponent
+        if exponent is not None:
+            yield slice(places[0].start, places[-1].stop), exponent
 
 
 def square_sum(values: Moved) -> int:

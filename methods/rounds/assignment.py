@@ -55,6 +55,12 @@ class RoundsAssignment(TrainingAssignment[RoundsSettings]):
         return self.settings.privacy is not None and self.settings.privacy.central > 0
 
     @property
+    def hides_in_sum(self) -> bool:
+        """Whether noise hides a device in the sum of a round's answers, and not in its own."""
+        privacy = self.settings.privacy
+        return privacy is not None and privacy.noise > 0 and privacy.where != "local"
+
+    @property
     def least_answers(self) -> int:
         """Answers without which a round comes to nothing."""
         return 1 if self.settings.privacy is None else self.settings.privacy.least

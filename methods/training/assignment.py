@@ -114,6 +114,11 @@ class TrainingAssignment(Message, Generic[SettingsT_co]):
         return False
 
     @property
+    def hides_in_sum(self) -> bool:
+        """Whether noise hides a device in the sum of a round's answers, and not in its own."""
+        return False
+
+    @property
     def least_answers(self) -> int:
         """Answers without which a round comes to nothing, whatever its quorum is."""
         return 1

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.errors import ContributionError, MethodError
-from fleetledger.methods.training.answer_measures import measured
 from fleetledger.methods.training.asynchronous import StaleSum, moved
 from fleetledger.methods.training.client_drift import spread_partial
 from fleetledger.methods.training.client_updates import (
@@ -20,7 +19,6 @@ from fleetledger.methods.training.client_updates import (
     UpdateSum,
 )
 from fleetledger.methods.training.exchange import (
-    AnswerMeasure,
     BufferStep,
     CountedUpdate,
     Partial,
@@ -29,8 +27,9 @@ from fleetledger.methods.training.exchange import (
     StaleUpdates,
     Summing,
 )
+from fleetledger.methods.training.held_answers import HeldAnswers
 from fleetledger.methods.training.network_weights import Arrays, encode_weights
-from fleetledger.methods.training.ranked_sum import RankedSum
+from fleetledger.methods.training.robust import BESIDE_MASKS, BESIDE_NOISE
 from fleetledger.methods.training.round_cache import RoundCache
 from fleetledger.methods.training.sides import Assignment, TrainingCoordinator
 from fleetledger.methods.training.words import Words, summed_answers
@@ -90,26 +89,15 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
 
     def summing(
         self, assignment: Assignment, config: RoundConfig, most: int
-    ) -> UpdateSum | RankedSum:
+    ) -> UpdateSum | HeldAnswers:
         """Return the empty sum of at most so many updates; `MethodError` if it may not fit."""
         frame = self._frame(assignment, config)
-        if config.robust is not None and config.robust.needs_all:
-            if assignment.adds_noise:
-                raise MethodError(
-                    f"rounds.robust: mean {config.robust.mean!r} is no sum, and the coordinator's "
-                    "noise hides a device in a sum alone; give 'mean', or privacy.where = 'local'"
-                )
-            return RankedSum(frame, config.robust)
-        return frame.summing(most, weighted=assignment.is_weighted)
-
-    def measures(
-        self, assignment: Assignment, config: RoundConfig, updates: Sequence[CountedUpdate]
-    ) -> tuple[AnswerMeasure, ...]:
-        """Return how each update lies beside the others; raise `MethodError`."""
         weighted = assignment.is_weighted
-        if config.robust is not None and config.robust.needs_all:
-            weighted = False
-        return measured(self.frame(assignment, config), updates, weighted=weighted)
+        if config.robust is not None:
+            if assignment.hides_in_sum:
+                raise MethodError(f"rounds.{BESIDE_NOISE}")
+            return HeldAnswers(frame, config.robust, weighted=weighted)
+        return frame.summing(most, weighted=weighted)
 
     def from_words(
         self, assignment: Assignment, config: RoundConfig, words: Words, members: int
@@ -120,11 +108,8 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
         not summed behind masks. How far answers lie apart is not known of them.
         """
         assignment.masked_form()
-        if config.robust is not None and config.robust.needs_all:
-            raise MethodError(
-                "robust: a median or trimmed mean needs every answer, and masks show their sum "
-                "alone; set [privacy] masks = false, or take the mean"
-            )
+        if config.robust is not None:
+            raise MethodError(f"rounds.{BESIDE_MASKS}")
         grid = self._frame(assignment, config).grid
         most = MOST_SAMPLES // members if assignment.is_weighted else 1
         weight, flat = summed_answers(words, grid, members, most)
@@ -152,7 +137,13 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
             arrays = assignment.steps.combined(arrays, sent, extras)
         weights, files = self.after(assignment, config, arrays, extras)
         return RoundOutcome(
-            weights, files, mean.aggregate, mean.samples, mean.client_drift, mean.remarks
+            weights,
+            files,
+            mean.aggregate,
+            mean.samples,
+            mean.client_drift,
+            mean.remarks,
+            mean.measures,
         )
 
     def combine_stale(
@@ -184,7 +175,7 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
         config: RoundConfig,
         updates: Sequence[CountedUpdate] | Summing,
     ) -> Mean:
-        if isinstance(updates, RankedSum):
+        if isinstance(updates, HeldAnswers):
             return updates.mean()
         if isinstance(updates, UpdateSum):
             return updates.mean(config.noise_seed)

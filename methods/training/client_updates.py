@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +29,7 @@ from fleetledger.learning.numerics.norms import UpdateNorm
 from fleetledger.learning.numerics.weights import SumLimits, WeightSum
 from fleetledger.methods.errors import ContributionError, MethodError
 from fleetledger.methods.training.client_drift import Spread, SpreadBlock, spread_partial
-from fleetledger.methods.training.exchange import CountedUpdate, Partial, Summing
+from fleetledger.methods.training.exchange import AnswerMeasure, CountedUpdate, Partial, Summing
 from fleetledger.methods.training.private_updates import UpdatePrivacy
 from fleetledger.methods.training.robust import NormBound
 from fleetledger.methods.training.update_forms import FORMS, ClippedMoves, UpdateForm, Upload
@@ -61,6 +61,8 @@ class Mean:
     client_drift: float
     remarks: tuple[str, ...] = ()
     """What of it is unusual."""
+    measures: Mapping[Digest, AnswerMeasure] = field(default_factory=dict)
+    """Of each answer by the digest of its payload, where all were held."""
 
 
 class UpdateFrame:
@@ -96,16 +98,22 @@ class UpdateFrame:
 
         Raises `ContributionError` naming what is wrong, for an answer that `check` refuses.
         """
+        values = self.unbounded(payload)
+        return values if self.bound is None else self.bound.kept(values, self.norm)
+
+    def unbounded(self, payload: bytes) -> Integers:
+        """Return the integers of an answer, however long it is; raise `ContributionError`."""
         try:
-            values = self.form.values(plain_body(payload, self._limit))
+            return self.form.values(plain_body(payload, self._limit))
         except (SchemaError, LearningError) as error:
             raise ContributionError(f"answer: {error}") from error
-        return values if self.bound is None else self.bound.kept(values, self.norm)
 
     @cached_property
     def norm(self) -> UpdateNorm:
-        """How far answers lie from what was sent."""
-        return UpdateNorm(self.grid, self.sent, steps_from_sent=self.form.steps_from_sent)
+        """How far answers lie from what was sent, without running statistics, which follow data."""
+        statistics = tuple(filter(is_buffer, self.sent))
+        from_sent = self.form.steps_from_sent
+        return UpdateNorm(self.grid, self.sent, steps_from_sent=from_sent, left_out=statistics)
 
     def arrays(self, payload: bytes) -> dict[str, npt.NDArray[np.float32]]:
         """Return the weights of an answer by name; raises as `values` does."""

@@ -175,6 +175,16 @@ class BufferStep:
 
 
 @dataclass(frozen=True)
+class AnswerMeasure:
+    """How an answer lies beside the others of its round."""
+
+    norm: float
+    """Length of its move from what was sent, without running statistics, before it is cut."""
+    cosine: float | None
+    """Likewise of its move to the mean move of the others; None where either did not move."""
+
+
+@dataclass(frozen=True)
 class RoundOutcome:
     """What a round's updates became."""
 
@@ -186,17 +196,8 @@ class RoundOutcome:
     samples: int
     client_drift: float
     remarks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class AnswerMeasure:
-    """How an answer lies beside the others of its round."""
-
-    norm: float
-    """Length of its move from what was sent, over all tensors, before anything is cut."""
-    cosine: float | None
-    """Of its move to the mean move of the others, without running statistics; None where either
-    did not move."""
+    measures: Mapping[Digest, AnswerMeasure] = field(default_factory=dict)
+    """Of each answer by the digest of its payload, where all were held."""
 
 
 @dataclass(frozen=True, eq=False)

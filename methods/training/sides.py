@@ -22,7 +22,6 @@ from fleetledger.methods.settings import refuse_unknown
 from fleetledger.methods.steps import TakesSteps
 from fleetledger.methods.training.assignment import AveragedSettings, TrainingAssignment
 from fleetledger.methods.training.exchange import (
-    AnswerMeasure,
     BufferStep,
     ClientUpdate,
     CountedUpdate,
@@ -193,16 +192,6 @@ class TrainingCoordinator(TakesSteps[Assignment], ABC):
         `config` is the round whose weights are the newest. Raises `MethodError`.
         """
         raise MethodError(f"asynchronous: {type(self).__name__} waits for all of a round")
-
-    def measures(
-        self, assignment: Assignment, config: RoundConfig, updates: Sequence[CountedUpdate]
-    ) -> tuple[AnswerMeasure, ...]:
-        """Return how each update lies beside the others; none of methods that do not average.
-
-        Reads every update twice. Raises `MethodError`.
-        """
-        del assignment, config, updates
-        return ()
 
     def parts_of(
         self, assignment: Assignment, config: RoundConfig, updates: Sequence[CountedUpdate]

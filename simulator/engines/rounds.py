@@ -55,6 +55,7 @@ def round_rules(scenario: Scenario, seed: int) -> RoundRules:
         pause_seconds=rounds.pause_seconds,
         void_rounds=rounds.void_rounds,
         asynchronous=rounds.asynchronous,
+        robust=rounds.robust,
         seed=seed,
     )
 

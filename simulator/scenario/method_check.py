@@ -13,9 +13,11 @@ from fleetledger.methods.errors import MethodError
 from fleetledger.methods.registry import (
     descriptor,
     statistics_coordinator,
+    takes_no_robust_mean,
     training_coordinator,
     waits_for_all,
 )
+from fleetledger.methods.training.robust import refuse_hidden
 from fleetledger.methods.training.sides import AnyTrainingAssignment, TrainingCoordinator
 from fleetledger.runtime.setting_faults import describe_faults
 from fleetledger.simulator.datasets.loading import names_of
@@ -92,7 +94,12 @@ def _check_pace(source: str, scenario: Scenario, method: str | None) -> None:
     """
     rounds, slowest = scenario.rounds, scenario.devices.slowest
     if method is None or scenario.method.name == JOINT:
-        asked = {"devices.slowest": slowest > 1, "rounds.asynchronous": bool(rounds.asynchronous)}
+        asked = {
+            "devices.slowest": slowest > 1,
+            "rounds.asynchronous": bool(rounds.asynchronous),
+            "rounds.robust": bool(rounds.robust),
+            "devices.poisoned": bool(scenario.devices.poisoned),
+        }
         for field in (name for name, is_asked in asked.items() if is_asked):
             raise ScenarioError(
                 f"{source}: {field}: {scenario.method.name!r} trains in no rounds of a fleet; "
@@ -100,6 +107,18 @@ def _check_pace(source: str, scenario: Scenario, method: str | None) -> None:
             )
     elif rounds.asynchronous is not None and not descriptor(method).asynchronous:
         raise ScenarioError(f"{source}: {waits_for_all(method)}")
+    elif rounds.robust is not None and not descriptor(method).averages:
+        raise ScenarioError(f"{source}: {takes_no_robust_mean(method)}")
+    else:
+        _check_noise(source, scenario)
+
+
+def _check_noise(source: str, scenario: Scenario) -> None:
+    """Raise `ScenarioError` where single answers are measured that noise hides in their sum."""
+    try:
+        refuse_hidden(scenario.rounds.robust, scenario.method.settings)
+    except ValueError as error:
+        raise ScenarioError(f"{source}: {error}") from error
 
 
 def _check_plan(source: str, scenario: Scenario, trainer: Trainer | None) -> None:

@@ -77,6 +77,7 @@ class Scenario(Strict):
         _check_absences(self)
         _check_participation(self)
         _check_workers(self)
+        _check_poison(self)
         _check_slowness(self)
         _check_ensemble(self)
         _check_dealing(self)
@@ -255,6 +256,16 @@ def _check_workers(scenario: Scenario) -> None:
         raise ValueError(
             f"{field} beside {other} {value!r}; workers train devices in a 'loop' on the CPU: "
             "leave one of them out"
+        )
+
+
+def _check_poison(scenario: Scenario) -> None:
+    """Check that those who poison rounds are told to train, and by nothing else."""
+    poisoned = scenario.devices.poisoned
+    for other, value in _beside_light(scenario).items() if poisoned is not None else ():
+        raise ValueError(
+            f"devices.poisoned beside {other} {value!r}, whose devices act by themselves as agents "
+            "do; leave one of them out"
         )
 
 

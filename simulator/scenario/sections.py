@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -17,9 +18,10 @@ from typing_extensions import Self
 from fleetledger.coordinator.core.rules import AsynchronousRules
 from fleetledger.device_agent.settings import PolicySettings
 from fleetledger.methods.training.exchange import Exemplars
+from fleetledger.methods.training.robust import Robust, refuse_running
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.strict import NameIn, Strict
-from fleetledger.schemas.values import ClassName
+from fleetledger.schemas.values import ClassName, DeviceId
 from fleetledger.simulator.datasets.loading import Share
 from fleetledger.simulator.plan import orders, partitions, plan_table
 
@@ -182,6 +184,23 @@ class Absence(Strict):
         return self
 
 
+class PoisonSettings(Strict):
+    """`[devices.poisoned]`: devices that answer rounds with something else than they learned.
+
+    A device trains as the others do; its answer has moved `factor` times as far.
+    """
+
+    share: Share
+    """Share of the devices, spread evenly over their numbers: 0.2 is every fifth."""
+    factor: float = Field(default=-1.0, ge=-1e6, le=1e6)
+    """What their moves are multiplied with: -1 turns them round, 10 blows them up, -10 both."""
+
+    def poisons(self, device: DeviceId) -> bool:
+        """Return whether a device, whose name ends with its number, is one of them."""
+        number, share = int(device.rpartition("-")[2]), Fraction(str(self.share))
+        return int(number * share) > int((number - 1) * share)
+
+
 class DeviceSettings(Strict):
     """`[devices]`: how many, what they hold, when they are there."""
 
@@ -211,6 +230,7 @@ class DeviceSettings(Strict):
     are: of each class and domain, the share that it has of the training samples."""
     policy: PolicySettings = PolicySettings()
     """What the devices' owners allow to leave them."""
+    poisoned: PoisonSettings | None = None
     exemplars: Exemplars = "images"
     """What devices keep of old classes where a network is trained on features: `images`, that the
     image of a file is one; `features`, the features themselves (`training.exemplars` of an
@@ -261,6 +281,14 @@ class RoundSettings(Strict):
     """`[rounds.asynchronous]`: rounds that wait for nobody, as [a fleet has
     them](rounds.md#asynchronous-rounds); the asked of a round are then those that train at the same
     time."""
+    robust: Robust | None = None
+    """`[rounds.robust]`: a bound of each answer, a trimmed mean or a median, as [a fleet has
+    them](rounds.md#answers-that-may-be-anybodys)."""
+
+    @model_validator(mode="after")
+    def _all_answers_are_there(self) -> Self:
+        refuse_running(self.robust, self.asynchronous is not None)
+        return self
 
 
 class FirstStageSettings(Strict):

@@ -17,6 +17,7 @@ from fleetledger.coordinator.settings import (
     write_new,
 )
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
+from fleetledger.methods.training.robust import Robust
 from fleetledger.runtime.private_file import write_private
 from fleetledger.runtime.settings_file import SettingsError
 from fleetledger.schemas.values import FleetId
@@ -126,6 +127,35 @@ def test_asynchronous_rounds_are_refused_of_a_method_that_needs_all_answers(tmp_
     file.write_text(text.format("rounds"), "utf-8")
     found = load(tmp_path)
     assert found.rounds.asynchronous == AsynchronousRules(buffer=3)
+    file.unlink()
+    write_new(tmp_path, found)
+    assert load(tmp_path) == found
+
+
+def test_a_robust_mean_is_refused_where_answers_are_not_all_there_or_not_averaged(
+    tmp_path: Path,
+) -> None:
+    write_new(tmp_path, SETTINGS)
+    file = tmp_path / FILE_NAME
+    text = "fleet = 'demo'\n[method]\nname = '{}'\n[rounds.robust]\nmean = 'trimmed'\n"
+    file.write_text(text.format("dcid"), "utf-8")
+    with pytest.raises(SettingsError, match=r"rounds\.robust: 'dcid' does more .*'rounds'"):
+        load(tmp_path)
+    file.write_text(text.format("rounds") + "[rounds.asynchronous]\n", "utf-8")
+    with pytest.raises(SettingsError, match=r"robust\.mean: 'trimmed' needs all .*max_norm"):
+        load(tmp_path)
+    hidden = "[method.settings.privacy]\nclip = 1.0\nnoise = 0.5\n"
+    file.write_text(text.format("rounds") + hidden, "utf-8")
+    with pytest.raises(SettingsError, match=r"robust: .*noise of privacy hides .*'local'"):
+        load(tmp_path)
+    file.write_text(text.format("rounds") + hidden + "where = 'local'\n", "utf-8")
+    load(tmp_path)
+    for method in ("rounds", "fedhaf", "lga", "fbl"):
+        file.write_text(text.format(method), "utf-8")
+        assert load(tmp_path).rules.rounds.robust == Robust(mean="trimmed")
+    bound = text.format("rounds").replace("mean = 'trimmed'", "max_norm = 3.0")
+    file.write_text(bound + "[rounds.asynchronous]\n", "utf-8")
+    found = load(tmp_path)
     file.unlink()
     write_new(tmp_path, found)
     assert load(tmp_path) == found

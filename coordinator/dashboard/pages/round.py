@@ -35,6 +35,10 @@ class RoundPage(PageModel):
     devices: tuple[AnswerRow, ...]
     """Those that were asked; `state` is what came of it, such as `counted` or `missing`. Of an
     asynchronous round those whose answers count come first, whichever round asked them."""
+    norms: Mapping[int, float]
+    """Length of the move of each answer in the mean, by its entry; empty where nobody measured."""
+    cosines: Mapping[int, float | None]
+    """Likewise the cosine of its move to the mean move of the others."""
     observers: tuple[str, ...]
     before: int | None
     after: int | None
@@ -70,6 +74,8 @@ def read(sources: Sources, asked: Asked) -> RoundPage:
         result=averaged["weights"]["digest"] if averaged else "",
         aggregate=averaged.get("aggregate", ""),
         remarks=tuple(averaged.get("remarks", ())),
+        norms=dict(zip(averaged.get("inputs", ()), averaged.get("norms", ()), strict=False)),
+        cosines=dict(zip(averaged.get("inputs", ()), averaged.get("cosines", ()), strict=False)),
         devices=devices,
         observers=opened.observers,
         before=max((one for one in rounds if one < number), default=None),

@@ -11,6 +11,7 @@ from fleetledger.coordinator.core.phrases import files, names_of, some
 from fleetledger.coordinator.topics.contributions.entries import (
     MAX_REASON,
 )
+from fleetledger.methods.training.robust import Robust
 from fleetledger.runtime.count_words import agree, count_of
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.message import is_absent
@@ -53,6 +54,8 @@ class RoundOpened(RoundTerms, EntryBody):
     """Devices that are asked only to look at their images; nobody waits for them."""
     buffering: Buffering | None = Field(default=None, exclude_if=is_absent)
     """Given for an asynchronous round."""
+    robust: Robust | None = Field(default=None, exclude_if=is_absent)
+    """How answers count that may be anybody's; None for their mean as it is."""
 
     def say(self, at: EntryContext) -> str:
         if self.buffering is not None:
@@ -63,6 +66,7 @@ class RoundOpened(RoundTerms, EntryBody):
                 f"takes {count_of(self.buffering.answers, 'answer')}, also to rounds before it."
             )
         looking = f" Only looking at images: {some(self.observers)}." if self.observers else ""
+        robust = "" if self.robust is None else f" Answers become {self.robust.said}."
         what = "to train" if self.phase == TRAIN else f"for phase {self.phase!r}"
         after = (
             "" if self.follows is None else f", going on from what they did in round {self.follows}"
@@ -70,7 +74,7 @@ class RoundOpened(RoundTerms, EntryBody):
         return (
             f"Round {self.number} (stage {self.stage}, {self.round_of_stage} of "
             f"{self.rounds_of_stage}) asks {some(self.cohort)} {what} from weights "
-            f"{self.weights.digest.short}{after}.{looking}"
+            f"{self.weights.digest.short}{after}.{looking}{robust}"
         )
 
 
@@ -176,6 +180,12 @@ class WeightsAveraged(EntryBody):
     noise_seed: NoiseSeed = Field(default="", exclude_if=lambda seed: not seed)
     """Of the noise that was added to the mean, 32 bytes in hexadecimal; empty where none was.
     Whoever reads it can subtract the noise: docs/private-rounds.md."""
+    norms: tuple[float, ...] = Field(default=(), exclude_if=is_absent)
+    """Of each input, in their order, the length of its move from the weights that were sent; of
+    rounds that are robust, and whose answers are stored."""
+    cosines: tuple[float | None, ...] = Field(default=(), exclude_if=is_absent)
+    """Likewise the cosine of its move to the mean move of the others; None where either did not
+    move."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:

@@ -131,6 +131,12 @@ def _average(rounds: state.RoundsState, body: entries.WeightsAveraged, at: Entry
     facts.state, facts.averaged_index, facts.averaging_seconds = "averaged", at.index, body.seconds
     # A phase that passes the weights on has logits or images for answers, and no drift.
     facts.samples, facts.drift = body.samples, None if body.unchanged else body.client_drift
+    cosines = {i: c for i, c in zip(body.inputs, body.cosines, strict=False) if c is not None}
+    if cosines:
+        farthest = min(cosines, key=cosines.__getitem__)
+        facts.least_cosine = cosines[farthest]
+        whose = (name for name, one in current.answers.items() if one.index == farthest)
+        facts.farthest = next(whose, None)
     rounds.void.went_on(current)
     rounds.taint.means.append(at.index)
     inputs = set(body.inputs)

@@ -59,6 +59,7 @@ class RoundOpening:
         if due.begins_round and len(cohort) < state.lineages.trained.least_answers:
             return Decision()
         rows, names = self._rows(due, state.rounds.weights)
+        network = state.lineages.trained
         opened = RoundOpened(
             number=number,
             phase=due.phase,
@@ -76,6 +77,7 @@ class RoundOpening:
             seed=_seed(self._rules.seed, number),
             deadline_seconds=self._rules.deadline_seconds,
             buffering=buffering,
+            robust=self._rules.robust if descriptor(network.method).averages else None,
         )
         begun = None if due.follows is None else state.rounds.first_of(due.follows).weights
         first, rest = in_parts(opened)

@@ -219,6 +219,12 @@ class RoundFacts:
     samples: Annotated[int | None, Column("samples")] = None
     drift: Annotated[float | None, Column("drift", "{:.3f}".format)] = None
     """Mean distance of the answers from their mean, relative to the length of the step."""
+    least_cosine: Annotated[float | None, Column("least cosine", "{:.2f}".format, sparse=True)] = (
+        None
+    )
+    """Of an answer's move to the mean move of the others, of rounds that are robust."""
+    farthest: Annotated[str | None, Column("of", sparse=True)] = None
+    """Device of that answer."""
     answers: int = 0
     """Late ones among them."""
     answers_bytes: int = 0

@@ -85,6 +85,18 @@ def test_many_numbers_of_any_size_are_summed_exactly() -> None:
     assert norm.squared(norm.moved(values)) == units * Fraction(4) ** grid.exponents["w"]
 
 
+def test_what_is_left_out_has_no_length_and_is_shortened_alike() -> None:
+    norm = UpdateNorm(GRID, SENT, steps_from_sent=False, left_out=("b.bias",))
+    far = {name: array + np.float32(1) for name, array in SENT.items()}
+    far["b.bias"] = SENT["b.bias"] + np.float32(64)
+    values = GRID.flat(far)
+    assert norm.length(norm.moved(values)) == pytest.approx(np.sqrt(14), rel=1e-3)
+    cut = norm.clipped(values, np.sqrt(14) / 2)
+    assert norm.moved(cut)[GRID.places["b.bias"]] == pytest.approx(
+        norm.moved(values)[GRID.places["b.bias"]] / 2, rel=1e-3
+    )
+
+
 def test_steps_from_what_was_sent_need_no_origin() -> None:
     grid = DifferenceGrid.around(SENT)
     norm = UpdateNorm(grid, SENT, steps_from_sent=True)

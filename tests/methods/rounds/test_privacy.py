@@ -158,10 +158,14 @@ def test_asynchronous_rounds_are_refused() -> None:
         COORDINATOR.combine_stale(of, asked(of), BufferStep(1.0, False), [])
 
 
-def test_a_mean_that_is_no_sum_is_refused() -> None:
-    question = replace(asked(private()), robust=Robust(mean="median"))
-    with pytest.raises(MethodError, match=r"rounds\.robust: mean 'median' is no sum"):
-        COORDINATOR.summing(private(noise=2.0), question, 3)
+@pytest.mark.parametrize("mean", ["mean", "median"])
+@pytest.mark.parametrize("where", [{"where": "coordinator"}, {"where": "cohort", "least": 4}])
+def test_single_answers_that_noise_hides_in_their_sum_are_not_looked_at(
+    mean: Any, where: dict[str, Any]
+) -> None:
+    question = replace(asked(private()), robust=Robust(mean=mean))
+    with pytest.raises(MethodError, match=r"rounds\.robust: .*noise of privacy hides a device"):
+        COORDINATOR.summing(private(noise=2.0, **where), question, 3)
     COORDINATOR.summing(private(noise=2.0, where="local"), question, 3)
 
 

@@ -12,12 +12,12 @@ import pytest
 
 from fleetledger.learning.numerics import middle_sums
 from fleetledger.methods.errors import ContributionError, MethodError
-from fleetledger.methods.training.answer_measures import measured
 from fleetledger.methods.training.client_updates import UpdateFrame
-from fleetledger.methods.training.exchange import CountedUpdate
-from fleetledger.methods.training.ranked_sum import RankedSum
+from fleetledger.methods.training.exchange import AnswerMeasure, CountedUpdate
+from fleetledger.methods.training.held_answers import HeldAnswers
 from fleetledger.methods.training.robust import NormBound, Robust
 from fleetledger.methods.training.update_forms import Upload
+from fleetledger.schemas.values import Digest
 
 RANDOM = np.random.default_rng(1)
 SENT = {
@@ -50,11 +50,22 @@ def turned(answer: Arrays, factor: float) -> Arrays:
     }
 
 
-def summed(frame: UpdateFrame, robust: Robust, answers: list[bytes]) -> RankedSum:
-    total = RankedSum(frame, robust)
+def summed(frame: UpdateFrame, robust: Robust, answers: list[bytes]) -> HeldAnswers:
+    total = HeldAnswers(frame, robust, weighted=True)
     for number, payload in enumerate(answers, 1):
         total.add(payload, number)
     return total
+
+
+def measured(
+    frame: UpdateFrame, updates: list[CountedUpdate], *, weighted: bool
+) -> list[AnswerMeasure]:
+    total = HeldAnswers(frame, Robust(), weighted=weighted)
+    payloads = [update.read() for update in updates]
+    for update, payload in zip(updates, payloads, strict=True):
+        total.add(payload, update.samples)
+    measures = total.mean().measures
+    return [measures[Digest.of(payload)] for payload in payloads]
 
 
 def slow_middle(frame: UpdateFrame, answers: list[bytes], cut: int) -> list[float]:
@@ -98,7 +109,7 @@ def test_neither_order_nor_split_nor_where_answers_are_kept_changes_a_bit(
     wanted = summed(frame, robust, given).mean()
     for order in list(permutations(given))[::17]:
         assert as_bytes(summed(frame, robust, list(order)).mean()) == as_bytes(wanted)
-    joined = RankedSum(frame, robust)
+    joined = HeldAnswers(frame, robust, weighted=True)
     for part in (given[3:], given[:1], [], given[1:3]):
         joined.join(summed(frame, robust, part).partial())
     assert as_bytes(joined.mean()) == as_bytes(wanted)
@@ -109,7 +120,7 @@ def test_neither_order_nor_split_nor_where_answers_are_kept_changes_a_bit(
 
 def as_bytes(mean: Any) -> tuple[object, ...]:
     arrays = {name: array.tobytes() for name, array in mean.arrays.items()}
-    return arrays, mean.aggregate, mean.client_drift, mean.remarks
+    return arrays, mean.aggregate, mean.client_drift, mean.remarks, mean.measures
 
 
 def test_the_digest_of_a_robust_mean_says_what_was_cut() -> None:
@@ -125,12 +136,13 @@ def test_a_device_may_claim_any_number_of_samples_and_counts_once() -> None:
     frame, robust = UpdateFrame(SENT), Robust(mean="median")
     means = []
     for samples in (1, 10**6):
-        total = RankedSum(frame, robust)
+        total = HeldAnswers(frame, robust, weighted=True)
         for seed in range(3):
             total.add(frame.encode(moved(seed)), samples if seed == 2 else 5)
         means.append(total.mean())
     assert as_bytes(means[0])[:2] == as_bytes(means[1])[:2]
-    assert means[0].remarks == ("each number is their median of 3 values; each answer counts once",)
+    said = "each number is the median of 3 answers that count alike"
+    assert means[0].remarks == (said,)
 
 
 def test_the_drift_is_that_of_the_answers_around_the_robust_mean() -> None:
@@ -150,7 +162,7 @@ def test_the_drift_is_that_of_the_answers_around_the_robust_mean() -> None:
 
 def test_no_answer_is_no_mean() -> None:
     with pytest.raises(MethodError, match="none"):
-        RankedSum(UpdateFrame(SENT), Robust(mean="median")).mean()
+        HeldAnswers(UpdateFrame(SENT), Robust(mean="median"), weighted=True).mean()
 
 
 @every_form
@@ -168,6 +180,38 @@ def test_a_bound_shortens_what_is_longer_or_refuses_it(upload: Upload) -> None:
     frame.check(honest)
     with pytest.raises(ContributionError, match=r"answer: moves by .*max_norm.*lower rate"):
         frame.check(wild)
+
+
+@every_form
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_plain_mean_of_held_answers_is_the_running_sums_to_the_last_bit(
+    upload: Upload, weighted: bool
+) -> None:
+    frame = UpdateFrame(SENT, upload)
+    held = HeldAnswers(frame, Robust(max_norm=1e9), weighted=weighted)
+    running = frame.summing(5, weighted=weighted)
+    for seed in range(5):
+        for total in (held, running):
+            total.add(frame.encode(moved(seed)), 1000 * seed + 1)
+    one, other = held.mean(), running.mean()
+    assert one.aggregate == other.aggregate
+    assert one.samples == other.samples
+    assert one.client_drift == pytest.approx(other.client_drift, rel=1e-4)
+    for name, array in other.arrays.items():
+        assert one.arrays[name].tobytes() == array.tobytes()
+
+
+def test_what_was_cut_is_told_with_the_length_of_before() -> None:
+    frame, robust = UpdateFrame(SENT), Robust(max_norm=10.0)
+    frame.bound = robust.bound
+    payloads = [frame.encode(moved(1)), frame.encode(turned(moved(2), 10))]
+    total = HeldAnswers(frame, robust, weighted=True)
+    for payload in payloads:
+        total.add(payload, 1)
+    mean = total.mean()
+    assert mean.remarks == ("1 answer moved farther than 10, and counts less",)
+    norms = [mean.measures[Digest.of(payload)].norm for payload in payloads]
+    assert norms[0] < 10 < norms[1]
 
 
 def test_a_bound_holds_in_every_sum() -> None:
@@ -205,9 +249,7 @@ def test_measures_are_those_of_plain_arrays(weighted: bool) -> None:
         )
         cosine = moves[at] @ others / np.linalg.norm(moves[at]) / np.linalg.norm(others)
         assert measure.cosine == pytest.approx(cosine, abs=1e-5)
-        assert measure.norm == pytest.approx(
-            float(np.linalg.norm(flat(answers[at], sorted(SENT)))), rel=1e-5
-        )
+        assert measure.norm == pytest.approx(float(np.linalg.norm(moves[at])), rel=1e-5)
 
 
 def test_turned_updates_lie_against_the_others() -> None:

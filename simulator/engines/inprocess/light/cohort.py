@@ -22,7 +22,8 @@ from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples
 from fleetledger.simulator.engines.inprocess.light.task import RoundTask
 from fleetledger.simulator.errors import EngineError
-from fleetledger.simulator.virtual.answers import Declined, FinishedMember, Finishing
+from fleetledger.simulator.scenario.sections import PoisonSettings
+from fleetledger.simulator.virtual.answers import Declined, Ended, FinishedMember, Finishing
 from fleetledger.simulator.virtual.seeds import seeded_noise
 from fleetledger.simulator.virtual.shared_inference import (
     AskedMember,
@@ -39,6 +40,7 @@ from fleetledger.simulator.virtual.training import (
 if TYPE_CHECKING:
     from fleetledger.learning.networks.pictures import Pictures
     from fleetledger.learning.training.settings import TrainingEngineSettings
+    from fleetledger.learning.training.work import Trained
     from fleetledger.schemas.assignments import Assignment
 
 
@@ -53,6 +55,8 @@ class CohortResources:
     """The store of what devices remember: a folder, or a URL that all workers reach."""
     publishes: bool = False
     """Whether gradients may be kept for a proxy."""
+    poisoned: PoisonSettings | None = None
+    """Who answers with something else than was trained; None for nobody."""
 
     @cached_property
     def store(self) -> BlobStore:
@@ -159,7 +163,8 @@ class Cohort:
         fields = {**vars(task.instruction), "gives_gradients": place.publishes}
         self._fields: Mapping[str, Any] = fields
         self._engine = place.trainers.for_torch()
-        self._finishing = Finishing(self._side, self._own, self._engine.device)
+        sums = task.opened.robust is None  # else answers are bounded or ranked before
+        self._finishing = Finishing(self._side, self._own, self._engine.device, sums=sums)
 
     def summed_there(self) -> Partial | None:
         """Return what an accelerator has summed since this was last asked; None for nothing."""
@@ -183,8 +188,8 @@ class Cohort:
         session = self._session(self._asked(member), self._engine)
         finished = FinishedMember(Declined())
         if session is not None:
-            ended = carry_out_one(session, self._place.trainers)
-            (finished,) = self._finishing.finished({member.device: ended}).values()
+            ended = {member.device: carry_out_one(session, self._place.trainers)}
+            (finished,) = self._finishing.finished(self._poisoned(ended)).values()
         return TrainedMember(member.device, finished, time.perf_counter() - began)
 
     def _together(self, members: Sequence[Member]) -> Iterator[TrainedMember]:
@@ -197,10 +202,23 @@ class Cohort:
             for member, one in zip(members, asked, strict=True)
         }
         begun = {one: session for one, session in sessions.items() if session is not None}
-        finished = self._finishing.finished(carry_out(begun, self._place.trainers))
+        ended = carry_out(begun, self._place.trainers)
+        finished = self._finishing.finished(self._poisoned(ended))
         share = (time.perf_counter() - began) / len(members)
         for device in sessions:
             yield TrainedMember(device, finished.get(device) or FinishedMember(Declined()), share)
+
+    def _poisoned(self, ended: Ended[DeviceId]) -> Ended[DeviceId]:
+        """Return what devices trained, moved as they say who poison the fleet."""
+        poison = self._place.poisoned
+        if poison is None:
+            return ended
+        return {
+            device: (session, _moved(session, trained, poison.factor))
+            if trained is not None and poison.poisons(device)
+            else (session, trained)
+            for device, (session, trained) in ended.items()
+        }
 
     def _asked(self, member: Member) -> AskedMember | None:
         device, data, memory = member
@@ -220,3 +238,13 @@ class Cohort:
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{asked.instruction.device}: {error}") from error
         return None if job is None else TrainingSession(self._side, self._own, job)
+
+
+def _moved(session: TrainingSession, trained: Trained, factor: float) -> Trained:
+    """Return weights that have moved `factor` times as far as they were trained to."""
+    assert session.job.work is not None, "it was trained"
+    parameters = {
+        name: start.to(trained.parameters[name]) * (1 - factor) + trained.parameters[name] * factor
+        for name, start in session.job.work.parameters.items()
+    }
+    return replace(trained, parameters=parameters)

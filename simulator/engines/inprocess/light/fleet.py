@@ -100,7 +100,8 @@ class LightFleet:
         rules, method = rules_of(scenario), trainer.method
         publishes = publishes_gradients(rules, method)
         store = engine.store or (folder / "agents").resolve().as_uri()
-        place = CohortResources(trainers, sight.pictures(), store, publishes)
+        poisoned = scenario.devices.poisoned
+        place = CohortResources(trainers, sight.pictures(), store, publishes, poisoned)
         # Workers have accelerators of their own, and the samples on these.
         device = "cpu" if engine.workers or engine.kind == "ray" else trainers.for_torch().device
         exemplars = scenario.devices.exemplars

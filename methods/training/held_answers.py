@@ -1,0 +1,204 @@
+"""Answers of a round that are all held until its end: robust means, and each beside the others.
+
+Where the mean is robust, see `learning.numerics.middle_sums` for it; else it is that of
+`client_updates`, to the last bit. Each answer is measured beside the others:
+
+    u_k = theta_k - theta               T = sum_j n_j u_j, of exact integers
+    cos_k = u_k (T - n_k u_k) / |u_k| |T - n_k u_k|
+
+What an honest device learned has something in common with what the others learned, so its cosine
+is above zero, or near it in wide networks; a turned update has it below. A length tells updates
+that are blown up. Neither sees an attack that hides among honest moves, and a device with classes
+of its own may lie far from the others without harming anybody.
+"""
+
+from __future__ import annotations
+
+from math import fsum, sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.grids import Integers
+from fleetledger.learning.numerics.middle_sums import AnswerRows, middle_sum
+from fleetledger.learning.numerics.weights import SumLimits, WeightSum
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.training.client_updates import (
+    MOST_SAMPLES,
+    Mean,
+    UpdateFrame,
+    sum_digest,
+)
+from fleetledger.methods.training.exchange import AnswerMeasure, Partial
+from fleetledger.methods.training.robust import Robust
+from fleetledger.runtime.count_words import agree, count_of
+from fleetledger.schemas.values import Digest
+
+Floats = npt.NDArray[np.float64]
+
+_EXACT_SHARES = 1 << 22
+"""So many times 2^31 is 2^53."""
+
+
+class HeldAnswers:
+    """Answers of a round, which become one once all are there."""
+
+    def __init__(self, frame: UpdateFrame, robust: Robust, *, weighted: bool) -> None:
+        """Weigh answers by their samples where the mean is no robust one, or alike."""
+        self._frame = frame
+        self._robust = robust
+        self._weighted = weighted and not robust.needs_all
+        self._rows = AnswerRows(frame.grid.size)
+        self._samples: list[int] = []
+        self._digests: list[Digest] = []
+        self._norms: list[float] = []
+        """Before anything is cut."""
+
+    def add(self, payload: bytes, samples: int) -> None:
+        """Take in an answer; raise `ContributionError` for none, `MethodError` for no room."""
+        values, norm = self._frame.unbounded(payload), self._frame.norm
+        length = norm.length(norm.moved(values))
+        if self._frame.bound is not None:
+            values = self._frame.bound.kept(values, norm)
+        self._append(values)
+        self._samples.append(samples)
+        self._digests.append(Digest.of(payload))
+        self._norms.append(length)
+
+    def partial(self) -> Partial:
+        """Return all answers (k, n) with their lengths, and samples and digests."""
+        digests = (int(digest, 16) for digest in self._digests)
+        return Partial(
+            (*self._samples, *digests), (self._rows.whole(), np.array(self._norms, np.float64))
+        )
+
+    def join(self, other: Partial) -> None:
+        """Take in the answers of another sum; raise `MethodError` for no room."""
+        rows, norms = other.arrays
+        self._samples += other.numbers[: len(rows)]
+        self._digests += (Digest(f"{number:064x}") for number in other.numbers[len(rows) :])
+        self._norms += norms.tolist()
+        for row in rows.astype(np.int32, copy=False):
+            self._append(row)
+
+    def mean(self) -> Mean:
+        """Return what the answers become; raise `MethodError` where there are none."""
+        answers = len(self._rows)
+        if not answers:
+            raise MethodError("answers: the round has none; it needs one at least")
+        shares = np.array(self._samples if self._weighted else [1] * answers, np.int64)
+        cut = self._robust.cut(answers)
+        flat, measuring = np.empty(self._frame.grid.size, np.int64), _Measuring(self._frame, shares)
+        count = answers - 2 * cut if self._robust.needs_all else int(shares.sum())
+        try:
+            total = WeightSum(self._frame.grid, SumLimits(answers, MOST_SAMPLES // answers))
+            for place, rows in self._rows.blocks():
+                numbers = rows.astype(np.float64)
+                weighted = _weighted(rows, numbers, shares)
+                flat[place] = middle_sum(rows, cut) if self._robust.needs_all else weighted
+                measuring.add(place, numbers, weighted, flat[place] / count)
+            total.join(flat, answers - 2 * cut, count)
+            arrays = total.mean()
+        except (LearningError, OSError) as error:
+            raise MethodError(f"answers: {error}") from error
+        form = self._frame.form.sum_form
+        if self._robust.needs_all:
+            form = f"{form}, {cut} of {answers} cut at each end"
+        return Mean(
+            arrays,
+            sum_digest(total, form),
+            sum(self._samples),
+            measuring.drift(),
+            remarks=self._remarks(answers, cut),
+            measures={
+                digest: AnswerMeasure(norm, cosine)
+                for digest, norm, cosine in zip(
+                    self._digests, self._norms, measuring.cosines(), strict=True
+                )
+            },
+        )
+
+    def _remarks(self, answers: int, cut: int) -> tuple[str, ...]:
+        """Return what was made of the answers, in words; nothing of a plain mean."""
+        said = []
+        if self._robust.needs_all:
+            what = "the median" if answers - 2 * cut <= 2 else f"the mean without {cut} at each end"
+            said.append(f"each number is {what} of {count_of(answers, 'answer')} that count alike")
+        most = self._robust.max_norm
+        longer = 0 if most is None else sum(norm > most for norm in self._norms)
+        if longer and self._frame.bound is not None:
+            said.append(
+                f"{count_of(longer, 'answer')} moved farther than {most:g}, and "
+                f"{agree(longer, 'counts', 'count')} less"
+            )
+        return tuple(said)
+
+    def _append(self, values: Integers) -> None:
+        try:
+            self._rows.append(values)
+        except OSError as error:
+            raise MethodError(
+                f"answers: no room for a file of all of a round ({error}); free some in the "
+                "temporary folder, or set TMPDIR to another one"
+            ) from error
+
+
+class _Measuring:
+    """Sums over blocks of columns, of each answer by itself: the same in whatever order."""
+
+    def __init__(self, frame: UpdateFrame, shares: npt.NDArray[np.int64]) -> None:
+        # Numbers of float64, as which steps and their sums are exact up to 2^53.
+        origin = frame.norm.origin
+        self._origin = origin.astype(np.float64) if len(origin) else np.zeros(frame.grid.size)
+        self._lengths = frame.lengths
+        self._shares = shares
+        self._own, self._others, self._along, self._apart = np.zeros((4, len(shares)))
+        self._step = 0.0
+
+    def add(
+        self, place: slice, own: Floats, weighted: npt.NDArray[np.int64], middle: Floats
+    ) -> None:
+        """Take in a block of all answers (k, b), which changes; their sum and what they become."""
+        origin, lengths = self._origin[place], self._lengths[place]
+        own -= origin
+        others = weighted - self._shares.sum() * origin - self._shares[:, None] * own
+        own *= lengths
+        others *= lengths
+        self._own += _products(own, own)
+        self._others += _products(others, others)
+        self._along += _products(own, others)
+        step = (middle - origin) * lengths
+        own -= step
+        self._apart += _products(own, own)
+        self._step += float(np.dot(step, step))
+
+    def drift(self) -> float:
+        """Return how far answers lie apart, relative to the step: `client_drift`."""
+        apart = fsum((self._apart * self._shares).tolist()) / int(self._shares.sum())
+        return sqrt(apart / self._step) if self._step > 0 else 0.0
+
+    def cosines(self) -> list[float | None]:
+        """Return of each answer the cosine to the mean of the others."""
+        return [
+            max(-1.0, min(1.0, along / sqrt(own * others))) if own * others > 0 else None
+            for along, own, others in zip(
+                self._along.tolist(), self._own.tolist(), self._others.tolist(), strict=True
+            )
+        ]
+
+
+def _weighted(
+    rows: Integers, numbers: Floats, shares: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the sum of rows (k, b) times their shares; `numbers` are the rows as floats."""
+    if int(shares.sum()) <= _EXACT_SHARES:
+        return (shares.astype(np.float64) @ numbers).astype(np.int64)
+    found: npt.NDArray[np.int64] = shares @ rows.astype(np.int64)
+    return found
+
+
+def _products(one: Floats, other: Floats) -> Floats:
+    """Return the product of each two rows (k, b)."""
+    found: Floats = np.einsum("kb,kb->k", one, other)
+    return found
