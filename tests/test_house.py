@@ -42,10 +42,10 @@ CEILINGS: dict[str, Room] = {
     "device_agent": Room(23900, 10.8, 13.2, 26, 342),
     "export": Room(7400, 10.3, 13.0, 6, 106),
     "learning": Room(19100, 7.9, 9.4, 27, 221),
-    "methods": Room(18150, 11.9, 15.0, 36, 139),
+    "methods": Room(18250, 11.8, 14.9, 36, 138),
     "runtime": Room(3400, 7.9, 9.6, 14, 42),
     "schemas": Room(6300, 8.2, 11.6, 4, 61),
-    "simulator": Room(33550, 11.5, 13.9, 48, 516),
+    "simulator": Room(33650, 11.5, 13.9, 48, 519),
     "transport": Room(6900, 8.6, 10.1, 7, 89),
 }
 
