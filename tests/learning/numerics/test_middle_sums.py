@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetledger.learning.numerics.answer_rows import AnswerRows
 from fleetledger.learning.numerics.middle_sums import (
-    AnswerRows,
     cut_at_each_end,
     cut_to_median,
     middle_sum,
@@ -60,7 +60,7 @@ def test_something_is_always_left(answers: int, share: float) -> None:
 def test_blocks_of_columns_are_the_answers_wherever_they_are_kept(
     in_memory: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleetledger.learning.numerics.middle_sums._BLOCK_VALUES", 20)
+    monkeypatch.setattr("fleetledger.learning.numerics.answer_rows._BLOCK_VALUES", 20)
     table = np.random.default_rng(5).integers(-(2**31), 2**31, (7, 11)).astype(np.int32)
     rows = AnswerRows(11, in_memory)
     for row in table:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleetledger.learning.numerics import middle_sums
+from fleetledger.learning.numerics import answer_rows
 from fleetledger.methods.errors import ContributionError, MethodError
 from fleetledger.methods.training.client_updates import UpdateFrame
 from fleetledger.methods.training.exchange import AnswerMeasure, CountedUpdate
@@ -113,8 +113,8 @@ def test_neither_order_nor_split_nor_where_answers_are_kept_changes_a_bit(
     for part in (given[3:], given[:1], [], given[1:3]):
         joined.join(summed(frame, robust, part).partial())
     assert as_bytes(joined.mean()) == as_bytes(wanted)
-    monkeypatch.setattr(middle_sums.AnswerRows.__init__, "__defaults__", (0,))
-    monkeypatch.setattr(middle_sums, "_BLOCK_VALUES", 100)
+    monkeypatch.setattr(answer_rows.AnswerRows.__init__, "__defaults__", (0,))
+    monkeypatch.setattr(answer_rows, "_BLOCK_VALUES", 100)
     assert as_bytes(summed(frame, robust, given).mean()) == as_bytes(wanted)
 
 
