@@ -15,6 +15,7 @@ from fleetledger.coordinator.core.rules import (
     DailyRules,
     IntakeRules,
     ModelRules,
+    PrivacyRules,
     ReleaseRules,
     RolloutRules,
     RoundRules,
@@ -184,6 +185,7 @@ class CoordinatorSettings(Strict):
     docs/coordinator.md#more-than-one-core."""
     bounds: BoundRules = BoundRules()
     daily: DailyRules = DailyRules()
+    privacy: PrivacyRules = PrivacyRules()
     security: SecuritySettings = SecuritySettings()
     files: FilesSection = FilesSection()
     webhook: WebhookSection | None = None
@@ -223,6 +225,8 @@ class CoordinatorSettings(Strict):
             intake=self.intake,
             bounds=self.bounds,
             daily=self.daily,
+            privacy=self.privacy,
+            fleet=self.fleet,
         )
 
 
@@ -254,12 +258,12 @@ def load(home: Path) -> CoordinatorSettings:
 _TITLE = "Settings of a fleetledger coordinator. Relative paths begin at this file's folder."
 _BRIEF = (
     *("first_stage", "rounds", "rollouts", "adapter", "intake", "bounds", "daily"),
-    *("files", "webhook", "ledger", "imports", "proxy"),
+    *("privacy", "files", "webhook", "ledger", "imports", "proxy"),
 )
 """Sections that a new file only names, unless something is set in them."""
 _OF_LEARNING = (
     *("method", "first_stage", "stages", "rounds", "models", "rollouts", "adapter"),
-    *("bounds", "daily"),
+    *("bounds", "daily", "privacy"),
 )
 """Sections that a fleet without learning does not have."""
 

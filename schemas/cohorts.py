@@ -240,7 +240,7 @@ class CohortReveal(Message):
     shares: dict[DeviceId, Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{66}$")]] = Field(
         default_factory=dict, max_length=MOST_MEMBERS
     )
-    """Its share of the own mask of each member that is present, hexadecimal."""
+    """Its share of the own mask of each member that is present, of its own too, hexadecimal."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.cohorts.state import OPEN
 from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.cohorts import CohortOrder
 from fleetledger.schemas.rounds import RoundOrder, RoundTerms
 from fleetledger.schemas.values import DeviceId
 
@@ -14,13 +16,16 @@ _ANY_SAMPLES = 1_000_000
 
 def assignment_for(state: State, device: DeviceId) -> Assignment | None:
     """Return what `device` is asked to do; None before the first stage is open."""
-    return _assignment(state, action_for(state, device), _order(state, device))
+    made = _assignment(state, action_for(state, device), _order(state, device))
+    order = None if made is None else _cohort_order(state, device)
+    return made if made is None or order is None else made.model_copy(update={"cohort": order})
 
 
 def action_for(state: State, device: DeviceId) -> int:
     """Return the index of the last entry that changed what `device` is asked to do."""
     everybodys = max(state.lineages.changed, state.classes.changed, state.stages.changed)
-    return max(everybodys, state.rounds.of(device).order_action)
+    cohorts = state.cohorts.actions.get(device, 0)
+    return max(everybodys, state.rounds.of(device).order_action, cohorts)
 
 
 def round_assignment(state: State, asked: Round, *, observes: bool = False) -> Assignment:
@@ -54,7 +59,24 @@ def _assignment(state: State, action: int, order: RoundOrder | None) -> Assignme
         phases=lineage.phases,
         round=order,
         requires=lineage.requires,
+        privacy=state.stages.by_number[stage].privacy,
     )
+
+
+def _cohort_order(state: State, device: DeviceId) -> CohortOrder | None:
+    """Return what a cohort asks of a member, without the proof that it was formed."""
+    cohort = state.cohorts.of(device)
+    if cohort is None or cohort.step not in OPEN:
+        return None
+    shares = {}
+    if cohort.step == "opening":
+        given = state.contributions.masked.get(cohort.body.number, {})
+        shares = {
+            other: part.shares[device]
+            for other, part in given.items()
+            if device in part.shares and cohort.has(other)
+        }
+    return CohortOrder(cohort=cohort.body, step=cohort.step, silent=cohort.silent, shares=shares)
 
 
 def _order(state: State, device: DeviceId) -> RoundOrder | None:

@@ -26,6 +26,8 @@ from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.state import KINDS, State
 from fleetledger.coordinator.errors import CommandError, QuestionError
 from fleetledger.coordinator.topics.clock.rules import Correcting
+from fleetledger.coordinator.topics.cohorts.entries import CohortEnded, CohortSummed
+from fleetledger.coordinator.topics.cohorts.rules import MaskedCohorts
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionsSetAside,
@@ -74,7 +76,8 @@ class Core:
         self.live = Live()
         self.daily = Daily(rules.daily, self.state)
         self.intake = Intake(rules, self.state, self.live, self.daily)
-        self.stages = Stages(rules.stages, self.state, self.live, can_learn)
+        self.stages = Stages(rules.stages, self.state, self.live, can_learn, rules.privacy)
+        self.cohorts = MaskedCohorts(rules, self.state, self.live, self.stages)
         self.opening = Opening(rules.stages, self.state, self.stages)
         self.temperature = Temperature(self.state)
         self.rounds = TrainingRounds(rules, self.state, self.live, self.stages, can_learn)
@@ -89,6 +92,7 @@ class Core:
         self._timed: tuple[tuple[_TimedRule, bool], ...] = (
             (lambda now_ns: self.releases.due(self.live.calendar(now_ns)), False),
             (self.rollouts.due, False),
+            (self.cohorts.due, True),
             (self.stages.due, False),
             (lambda _: self.temperature.due(), False),
             (self.rounds.due, True),
@@ -189,6 +193,8 @@ class Core:
     def _worked(self, result: work.WorkResult) -> Decision:
         """Decide about what a worker made, or could not make."""
         match result:
+            case CohortSummed() | CohortEnded():
+                return self.cohorts.summed(result)
             case ModelSolved():
                 return self.models.solved(result)
             case ContributionsSetAside():
@@ -251,6 +257,8 @@ class Core:
                 return self.rounds.not_averaged(number, reason)
             case BackboneImported() | NetworkImported():
                 return self.adapting.not_prepared(reason)
+            case CohortSummed(number=number):
+                return self.cohorts.not_summed(number, reason)
             case inputs.Tick():
                 self._passed_over[self._looking] = now_ns + _PASSED_OVER_NS
         return Decision()

@@ -31,6 +31,7 @@ from fleetledger.coordinator.topics.releases.delivery import Delivery
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.class_names import fault_of
+from fleetledger.schemas.cohorts import CohortJoin, CohortReveal
 from fleetledger.schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
 from fleetledger.schemas.envelope import Envelope
 from fleetledger.schemas.health import DeviceHealth
@@ -52,7 +53,11 @@ TOLD_AT_ONCE = 250
 """Devices that are told something with one input; of more, the rest with each tick."""
 
 _ANSWERED_KINDS: dict[str, type[DeviceBody]] = {
-    body.kind: body for body in (Contribution, Withdrawal, Nothing, Transition, ModelComparison)
+    body.kind: body
+    for body in (
+        *(Contribution, Withdrawal, Nothing, Transition, ModelComparison),
+        *(CohortJoin, CohortReveal),
+    )
 }
 _ANSWERED = tuple(_ANSWERED_KINDS)
 
@@ -184,6 +189,10 @@ class Devices:
                 return self._intake.withdrawal(device, envelope.read(Withdrawal), now_ns)
             case Nothing.kind:
                 return self._intake.nothing(device, envelope.read(Nothing), now_ns)
+            case CohortJoin.kind:
+                return self._intake.cohort(device, envelope.read(CohortJoin), now_ns)
+            case CohortReveal.kind:
+                return self._intake.cohort(device, envelope.read(CohortReveal), now_ns)
             case ModelComparison.kind:
                 return self._intake.comparison(device, envelope.read(ModelComparison), now_ns)
             case _:

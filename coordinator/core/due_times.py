@@ -37,12 +37,21 @@ def _moments(rules: Rules, state: State, live: Live) -> Iterator[int]:
             yield from (at + _ns(rules.stages.away_seconds) for at in left)
         if live.started_ns is not None and stage.opened_ns < live.started_ns:
             yield live.started_ns + _ns(rules.stages.gather_seconds)
+    yield from _of_cohorts(rules, state, live)
     yield from _of_rounds(rules, state, live)
     yield from moments(state, live)
     if live.last_model_ns is not None:
         yield live.last_model_ns + _ns(rules.models.pause_seconds(state.models.in_a_row))
     if rules.stages.open == "reports" and state.stages.last_report_ns is not None:
         yield state.stages.last_report_ns + _ns(rules.stages.settle_seconds)
+
+
+def _of_cohorts(rules: Rules, state: State, live: Live) -> Iterator[int]:
+    for one in state.cohorts.joined.values():
+        yield one.joined_ns + _ns(rules.privacy.wait_seconds)
+    for cohort in state.cohorts.open:
+        began_ns = max(cohort.began_ns, live.started_ns or 0)
+        yield began_ns + _ns(rules.privacy.answer_seconds)
 
 
 def _of_rounds(rules: Rules, state: State, live: Live) -> Iterator[int]:

@@ -137,6 +137,8 @@ class Live:
     )
     """Who is to be told what by and by, in order."""
     making_model: bool = False
+    summing: set[int] = field(default_factory=set)
+    """Cohorts off whose sums a worker takes the masks."""
     beside: str = ""
     """Which other coordinators run for this fleet, in words; empty while there is none."""
     started_ns: int | None = None

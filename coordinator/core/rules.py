@@ -10,6 +10,9 @@ from typing_extensions import Self
 from fleetledger.coordinator.topics.rollouts.plan import ADAPTED, AUTOMATIC, RolloutPlan
 from fleetledger.methods.training.robust import Robust, refuse_running
 from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.cohorts import LEAST_MEMBERS, MOST_MEMBERS
+from fleetledger.schemas.privacy import Masks, Privacy
+from fleetledger.schemas.values import FleetId
 from fleetledger.schemas.wire import OWN, WireRange
 
 
@@ -208,6 +211,8 @@ class DailyRules(Strict):
 
     births: int = Field(default=1000, ge=1)
     """New runs of the agent."""
+    cohort_messages: int = Field(default=4000, ge=1)
+    """Words to and in masked cohorts, but for what is given in them."""
     comparisons: int = Field(default=500, ge=1)
     """Comparisons of two models."""
     contributions: int = Field(default=2000, ge=1)
@@ -263,6 +268,37 @@ class BoundRules(Strict):
     """Devices that must give the class, or answer, for both shares to hold."""
 
 
+class PrivacyRules(Strict):
+    """How devices keep their numbers to themselves, from the next stage on: docs/masks.md."""
+
+    masks: bool = False
+    """Whether devices are summed behind masks, so that the coordinator sees sums of cohorts alone.
+    The method must give sums of integers: stsa in the form "exact", fed3r, or rounds."""
+    cohort: int = Field(default=16, ge=LEAST_MEMBERS, le=MOST_MEMBERS)
+    """Devices that are summed together; so many that are ready begin at once."""
+    least: int = Field(default=8, ge=LEAST_MEMBERS, le=MOST_MEMBERS)
+    """Fewest devices that are summed together."""
+    wait_seconds: float = Field(default=600.0, ge=0, le=1e9)
+    """Seconds after which `least` devices that are ready begin without others."""
+    answer_seconds: float = Field(default=600.0, gt=0, le=1e9)
+    """Seconds for each step of a cohort, after which it goes on without who has not answered."""
+    keep_masked: bool = False
+    """Whether what devices give behind masks is kept once the sum is known, so that `fleetledger
+    ledger replay` can make the sum again; 8 bytes for each number of each device."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.least > self.cohort:
+            raise ValueError(f"least: {self.least}; give at most {self.cohort}, which cohort says")
+        return self
+
+    @property
+    def told(self) -> Privacy | None:
+        """What devices are told of it; None where nothing hides their numbers."""
+        masks = Masks(least=self.least, most=self.cohort) if self.masks else None
+        return None if masks is None else Privacy(masks=masks)
+
+
 class Rules(Strict):
     """All settings that the core decides by."""
 
@@ -280,3 +316,6 @@ class Rules(Strict):
     silence: SilenceRules = SilenceRules()
     bounds: BoundRules = BoundRules()
     daily: DailyRules = DailyRules()
+    privacy: PrivacyRules = PrivacyRules()
+    fleet: FleetId | None = None
+    """Name of the fleet, which members of a cohort sign; None where no signature is checked."""

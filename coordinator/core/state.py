@@ -17,6 +17,8 @@ from fleetledger.coordinator.topics.classes.entries import CLASSES
 from fleetledger.coordinator.topics.classes.state import ClassRegistry
 from fleetledger.coordinator.topics.clock.entries import CLOCK
 from fleetledger.coordinator.topics.clock.state import ClockState
+from fleetledger.coordinator.topics.cohorts.entries import COHORTS
+from fleetledger.coordinator.topics.cohorts.state import CohortsState
 from fleetledger.coordinator.topics.contributions.entries import CONTRIBUTIONS
 from fleetledger.coordinator.topics.contributions.state import ContributionsState
 from fleetledger.coordinator.topics.daily.entries import DAILY
@@ -48,6 +50,7 @@ TOPICS: tuple[LedgerTopic[Any], ...] = (
     LINEAGES,
     CLASSES,
     STAGES,
+    COHORTS,
     CONTRIBUTIONS,
     ROUNDS,
     PROXY,
@@ -88,6 +91,7 @@ class State:
     lineages: LineagesState = field(default_factory=LineagesState)
     classes: ClassRegistry = field(default_factory=ClassRegistry)
     stages: StagesState = field(init=False)
+    cohorts: CohortsState = field(default_factory=CohortsState)
     contributions: ContributionsState = field(init=False)
     rounds: RoundsState = field(init=False)
     proxy: OldModelsState = field(init=False)
@@ -182,6 +186,7 @@ class State:
         yield from LINEAGES.on(self.lineages)
         yield from CLASSES.on(self.classes)
         yield from STAGES.on(self.stages)
+        yield from COHORTS.on(self.cohorts)
         yield from CONTRIBUTIONS.on(self.contributions)
         yield from ROUNDS.on(self.rounds)
         yield from PROXY.on(self.proxy)

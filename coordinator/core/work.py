@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fleetledger.coordinator.topics.cohorts.entries import CohortEnded, CohortSummed
 from fleetledger.coordinator.topics.contributions.entries import ContributionsSetAside, PartBounds
 from fleetledger.coordinator.topics.lineages import entries as lineage_entries
 from fleetledger.coordinator.topics.models import entries as model_entries
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from fleetledger.coordinator.topics.rounds.state import RoundAnswered
+from fleetledger.schemas.cohorts import MaskedCohort
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
@@ -24,6 +26,8 @@ class TakePayload:
     lineage: lineage_entries.Lineage
     round: RoundOpened | None = None
     """The round that it answers."""
+    cohort: MaskedCohort | None = None
+    """Given for words behind masks, which nobody checks alone."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,42 @@ class PrepareAdapter:
     """The operator's, of method `rounds`."""
 
 
-Work = SolveHead | ExportHead | PackImported | AverageRound | FreezeNetwork | PrepareAdapter
+@dataclass(frozen=True)
+class MemberWords:
+    """What a member of a cohort gave behind masks."""
+
+    device: DeviceId
+    payload: Digest
+
+
+@dataclass(frozen=True)
+class SumCohort:
+    """Take the masks off the sum of a cohort, and check it."""
+
+    cohort: MaskedCohort
+    lineage: lineage_entries.Lineage
+    words: tuple[MemberWords, ...]
+    """Of the members that are in the sum."""
+    silent: tuple[DeviceId, ...]
+    seeds: dict[DeviceId, dict[DeviceId, str]]
+    """Seeds that members had in common with silent ones, by who told them."""
+    shares: dict[DeviceId, dict[DeviceId, str]]
+    """Shares of own masks, by who told them."""
+    undone: tuple[Digest, ...] = ()
+    """Sums of the cohorts out of which this one takes something."""
+    round: RoundOpened | None = None
+    """The round that it answers."""
+
+
+Work = (
+    SumCohort
+    | SolveHead
+    | ExportHead
+    | PackImported
+    | AverageRound
+    | FreezeNetwork
+    | PrepareAdapter
+)
 """What workers are asked."""
 
 
@@ -135,7 +174,9 @@ class AdapterNotPrepared:
 
 
 WorkResult = (
-    model_entries.ModelSolved
+    CohortSummed
+    | CohortEnded
+    | model_entries.ModelSolved
     | ContributionsSetAside
     | model_entries.ModelExported
     | model_entries.ModelFailed

@@ -18,6 +18,7 @@ from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.models.adapters import adapter_of
+from fleetledger.coordinator.models.cohort_sum import ended, summed_statistics
 from fleetledger.coordinator.models.held_parts import HeldParts
 from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.models.kept_sums import KeptSum, KeptSums
@@ -96,6 +97,8 @@ class ModelMaker:
         """Return what is asked for, or why there is none."""
         working_at(_named(request))
         match request:
+            case work.SumCohort():
+                return self.sum_cohort(request)
             case work.SolveHead():
                 return self.solve(request)
             case work.AverageRound():
@@ -106,6 +109,17 @@ class ModelMaker:
                 return self.adapt(request)
             case _:
                 return self.export(request)
+
+    def sum_cohort(self, request: work.SumCohort) -> Finished:
+        """Return the sum of a cohort without masks, or why it is none."""
+        try:
+            with self._blobs() as blobs:
+                if request.round is not None:
+                    return self.networks.sum_cohort(request, blobs)
+                body, payload = summed_statistics(request, blobs.get)
+                return Finished(body, blobs.stage([payload]))
+        except (FleetledgerError, LearningError) as error:
+            return Finished(ended(request, error))
 
     def solve(self, request: work.SolveHead) -> Finished:
         """Return the solved head, or why there is none."""
@@ -300,6 +314,8 @@ def _of_set_aside(summed: SummedParts) -> tuple[str, ...]:
 def _named(request: work.Work) -> str:
     """Return what a job makes, in words."""
     match request:
+        case work.SumCohort(cohort=cohort):
+            return f"the sum of cohort {cohort.number}"
         case work.SolveHead(version=version):
             return f"the head of model {version}"
         case work.ExportHead(solved=solved):

@@ -14,15 +14,19 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
+
 from fleetledger.coordinator.core import work
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.models.backbones import lineage_of
+from fleetledger.coordinator.models.cohort_sum import sum_of
 from fleetledger.coordinator.models.file_offers import offer_of
 from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.models.model_package import facts_of, handed_over
 from fleetledger.coordinator.models.round_sum import RoundSum
 from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.topics.cohorts.entries import CohortSummed
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.models.kinds import not_made
 from fleetledger.coordinator.topics.rounds.entries import Buffering, RoundOpened, WeightsAveraged
@@ -36,6 +40,7 @@ from fleetledger.learning.networks.network import AnyNetwork
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.learning.numerics.blas import platform_fingerprint
 from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.training.averaging import AveragingCoordinator
 from fleetledger.methods.training.exchange import (
     BufferStep,
     CountedUpdate,
@@ -146,6 +151,8 @@ class NetworkMaker:
             step = BufferStep(opened.buffering.rate, opened.buffering.mixes)
             groups = _groups(request, opened.buffering, blobs)
             made = side.combine_stale(own, config, step, groups)
+        elif any(item.members > 1 for item in request.inputs):
+            made = side.combine(own, config, _of_cohorts(told, request, blobs))
         elif summed is None:
             given = [_given(item.payload, item.samples, blobs) for item in request.inputs]
             made = side.combine(own, config, given)
@@ -176,6 +183,27 @@ class NetworkMaker:
         files = {offer.digest: made.extras[name] for name, offer in extras.items()}
         small = blobs.stage_named({weights.digest: made.weights, **files})
         return Finished(averaged, small)
+
+    def sum_cohort(self, request: work.SumCohort, blobs: Blobs) -> Finished:
+        """Return what the sum of a cohort's answers counts as; raise what is wrong with it."""
+        lineage, opened = request.lineage, request.round
+        assert isinstance(lineage, NetworkImported)
+        assert opened is not None
+        told = _told(lineage, opened, blobs.get)
+        words, members = sum_of(request, blobs.get), tuple(one.device for one in request.words)
+        averaging_side(lineage.method).from_words(told.assignment, told.config, words, len(members))
+        payload = words.astype("<u8").tobytes()
+        body = CohortSummed(
+            number=request.cohort.number,
+            stage=request.cohort.stage,
+            round=opened.number,
+            lineage=request.cohort.lineage,
+            members=members,
+            payload=Digest.of(payload),
+            payload_bytes=len(payload),
+            weight=int(words[0]),
+        )
+        return Finished(body, blobs.stage([payload]))
 
     def _freeze(self, request: work.FreezeNetwork, blobs: Blobs) -> Finished:
         network, successor = request.lineage, request.lineage.successor
@@ -248,6 +276,24 @@ def _rows(opened: RoundOpened, unchanged: bool) -> tuple[ClassName, ...]:
 
 def _given(payload: Digest, samples: int, blobs: Blobs) -> CountedUpdate:
     return CountedUpdate(samples, lambda: blobs.get(payload))
+
+
+def averaging_side(method: str) -> AveragingCoordinator[AnyTrainingAssignment]:
+    """Return the side of a method whose answers are summed behind masks."""
+    side = training_coordinator(method)
+    assert isinstance(side, AveragingCoordinator), f"{method} has a masked form"
+    return side
+
+
+def _of_cohorts(told: _Told, request: work.AverageRound, blobs: Blobs) -> Summing:
+    """Return the sum of cohorts' sums."""
+    side = averaging_side(told.lineage.method)
+    devices = sum(item.members for item in request.inputs)
+    total = side.summing(told.assignment, told.config, devices)
+    for item in request.inputs:
+        words = np.frombuffer(blobs.get(item.payload), "<u8").astype(np.uint64)
+        total.join(side.from_words(told.assignment, told.config, words, item.members))
+    return total
 
 
 def _groups(request: work.AverageRound, terms: Buffering, blobs: Blobs) -> tuple[StaleUpdates, ...]:

@@ -31,6 +31,8 @@ from fleetledger.transport.part_file import file_identity
 
 log = logging.getLogger("coordinator.intake")
 
+WORD_BYTES = 8
+_NO_WORDS = "payload_bytes: no multiple of 8; give words of 64 bits, little-endian"
 FETCH_SECONDS = 600.0
 OFFERED_AGAIN_SECONDS = 900.0
 """Within which a device offers again what could not be taken."""
@@ -157,7 +159,7 @@ class PayloadIntake:
                 self._take_offered(request, request.contribution.offer)
 
     def _verdict(self, request: TakePayload) -> PayloadVerdict | None:
-        if request.round is not None:
+        if request.round is not None or request.cohort is not None:
             return None
         lineage = request.lineage
         return self._verdicts.take(lineage.method, lineage.settings, request.contribution.payload)
@@ -211,8 +213,8 @@ class PayloadIntake:
         contribution = request.contribution
         working_at(f"payload of {request.device}")
         fault = self._fault(request, payload, verdict, hashed=file is not None)
-        cost = reading_cost(payload)
-        if request.round is None:
+        cost = 0 if request.cohort is not None else reading_cost(payload)
+        if request.round is None and request.cohort is None:
             cost += self._check_cost(request.lineage.method, request.lineage.settings)
         self._missing.pop(request.device, None)
         if fault:
@@ -230,7 +232,7 @@ class PayloadIntake:
                 self._lacks(request, error, here=True)
                 missing = PayloadOutcome(request.device, contribution, "missing", str(error))
                 return Finished(missing, json_bytes=cost)
-        if request.round is not None:
+        if request.round is not None and request.cohort is None:
             self._answers.add(request, payload)
         return Finished(PayloadOutcome(request.device, contribution), small, cost)
 
@@ -250,6 +252,8 @@ class PayloadIntake:
         if digest != contribution.payload:
             return f"payload: promised {contribution.payload.short}, {digest.short} came"
         lineage = request.lineage
+        if request.cohort is not None:
+            return "" if len(payload) % WORD_BYTES == 0 else _NO_WORDS
         try:
             if request.round is not None:
                 self._answers.check(request, payload)

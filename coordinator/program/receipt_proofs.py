@@ -1,4 +1,4 @@
-"""Proof in a receipt that the ledger holds the entry which the receipt names.
+"""Proof in a receipt that the ledger holds the entry which the receipt names; alike of a cohort.
 
 It is made when the receipt is sent, under the newest checkpoint, so a receipt that is sent again
 proves more. Where the device has said which checkpoint it knows, the way from there comes with it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from fleetledger.coordinator.ledger.entry_proofs import prove
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.runtime.count_words import count_of
+from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.presence import SeenCheckpoint
 from fleetledger.schemas.proofs.consistency import ConsistencyProof
 from fleetledger.schemas.receipts import Accepted, Receipt
@@ -25,6 +26,15 @@ def with_proof(receipt: Receipt, ledger: LedgerReader, seen_size: int | None) ->
         grown = ledger.consistency_proof(seen_size, newest.size)
     proven = Accepted(ledger_index=answer.ledger_index, proof=proof, grown=grown)
     return receipt.model_copy(update={"answer": proven})
+
+
+def with_cohort_proof(body: Assignment, ledger: LedgerReader, index: int) -> Assignment:
+    """Return an assignment whose cohort is proven to be formed; as it is, where nobody signs."""
+    newest = ledger.checkpoint
+    if body.cohort is None or newest is None or newest.note is None:
+        return body
+    proven = body.cohort.model_copy(update={"proof": prove(ledger, index)})
+    return body.model_copy(update={"cohort": proven})
 
 
 def contradiction(ledger: LedgerReader, seen: SeenCheckpoint) -> str:

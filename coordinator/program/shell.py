@@ -38,7 +38,11 @@ from fleetledger.coordinator.program.message_reader import MessageReader
 from fleetledger.coordinator.program.operator import AnswersCommands
 from fleetledger.coordinator.program.payload_intake import PayloadIntake
 from fleetledger.coordinator.program.quotas import Quotas
-from fleetledger.coordinator.program.receipt_proofs import contradiction, with_proof
+from fleetledger.coordinator.program.receipt_proofs import (
+    contradiction,
+    with_cohort_proof,
+    with_proof,
+)
 from fleetledger.coordinator.program.refusing_disk import RefusingDisk
 from fleetledger.coordinator.program.rivals import Rivals
 from fleetledger.coordinator.program.snapshot_keeper import SnapshotKeeper
@@ -52,6 +56,7 @@ from fleetledger.runtime.log_lines import about
 from fleetledger.runtime.problems import OpenProblem
 from fleetledger.runtime.service_manager import no_beat
 from fleetledger.schemas import presence
+from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.envelope import Sender, encode
 from fleetledger.schemas.errors import EnvelopeError
 from fleetledger.schemas.message import Message
@@ -449,7 +454,8 @@ class Shell:
                 )
                 self._publish_state(beat, retain=False)
             case (
-                work.SolveHead()
+                work.SumCohort()
+                | work.SolveHead()
                 | work.ExportHead()
                 | work.PackImported()
                 | work.AverageRound()
@@ -481,6 +487,10 @@ class Shell:
         if isinstance(body, Receipt):
             live = self._parts.engine.core.live.seen(request.device)
             body = with_proof(body, self._parts.engine.ledger, live.seen_size)
+        elif isinstance(body, Assignment) and body.cohort is not None:
+            known = self._parts.engine.core.state.cohorts.by_number
+            index = known[body.cohort.cohort.number].index
+            body = with_cohort_proof(body, self._parts.engine.ledger, index)
         try:
             body = self._parts.files.offered(body, request.device)
         except errors.BlobError as error:

@@ -87,7 +87,9 @@ class Checking:
         """Have the method check what is attached to a contribution that answers no round."""
         header = envelope.header
         attached = header.attachment_digest
-        if attached is None or header.kind != Contribution.kind or header.body.get("round"):
+        if attached is None or header.kind != Contribution.kind:
+            return None
+        if header.body.get("round") or header.body.get("cohort"):
             return None
         method = self._methods.get(header.body.get("lineage", ""))
         if method is None or header.body.get("method") != method.name:

@@ -32,6 +32,7 @@ from fleetledger.coordinator.topics.contributions import entries
 from fleetledger.coordinator.topics.contributions.state import CountedPart, CountedParts
 from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.runtime.count_words import agree
+from fleetledger.schemas.cohorts import is_cohort
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
@@ -103,7 +104,12 @@ class Bounds:
         )
 
     def weights(self, current: Round) -> dict[int, int]:
-        """Return the answers of a round that count as fewer samples, by entry."""
+        """Return the answers of a round that count as fewer samples, by entry.
+
+        What a cohort's members weigh is in their sum.
+        """
+        if any(item.members > 1 for item in current.answers.values()):
+            return {}
         samples = {item.index: item.samples for item in current.answers.values()}
         if len(samples) < self._rules.share_from_devices:
             return {}
@@ -156,7 +162,7 @@ class Bounds:
         ):
             return set(), {}
         most = {
-            (of, device): _most(self._rules.max_share, sum(given.values()) - own)
+            (of, device): _most(self._share_of(device), sum(given.values()) - own)
             for of, given in totals.items()
             if len(given) >= self._rules.share_from_devices
             for device, own in given.items()
@@ -174,6 +180,16 @@ class Bounds:
                 left_out |= out
                 told[device] = self._said(device, totals, most, (len(out), len(gave)))
         return left_out, told
+
+    def _share_of(self, device: DeviceId) -> float:
+        """Return the most that a device weighs, of a cohort's sum what its members may together."""
+        if not is_cohort(device):
+            return self._rules.max_share
+        parts = self._state.contributions.of(device).held_parts()
+        counted = self._state.contributions.counted
+        known = self._state.contributions.of(device).parts
+        members = max(counted[known[part.key].index].members for part in parts)
+        return min(1.0, self._rules.max_share * members)
 
     def _gave(
         self, device: DeviceId, lineage: Digest, stages: set[int], repeated: set[int]

@@ -11,6 +11,7 @@ from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Notification
 from fleetledger.coordinator.core.phrases import count_of
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
+from fleetledger.coordinator.topics.cohorts.entries import CohortEnded, CohortSilent, CohortSummed
 from fleetledger.coordinator.topics.contributions import state
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.contributions import Nothing, Part, PartKey, Withdrawal
@@ -39,6 +40,8 @@ class ContributionAccepted(EntryBody):
     @property
     def came(self) -> str:
         """As what it came: held, or an answer to a round, in time or late."""
+        if self.part.cohort is not None:
+            return "masked"
         return "held" if self.part.round is None else "late" if self.late else "answer"
 
     @property
@@ -48,6 +51,11 @@ class ContributionAccepted(EntryBody):
 
     def say(self, at: EntryContext) -> str:
         part, samples = self.part, count_of(sum(self.part.samples.values()), "sample")
+        if part.cohort is not None:
+            return (
+                f"Device {at.device} gave its words behind masks to cohort {part.cohort.number} "
+                f"({count_of(part.payload_bytes, 'byte')})."
+            )
         if part.round is not None:
             late = " It came late and is left out." if self.late else ""
             return (
@@ -74,6 +82,9 @@ def counted_of(part: Part, device: DeviceId) -> state.CountedPart:
 def _accept(
     contributions: state.ContributionsState, body: ContributionAccepted, at: EntryContext
 ) -> None:
+    if body.part.cohort is not None:
+        _accept_masked(contributions, body, at)
+        return
     part, item = body.part, counted_of(body.part, at.maker)
     if part.round is not None:  # an answer to a round is no part of the sum
         contributions.give(at.index, item, body.came)
@@ -89,6 +100,63 @@ def _accept(
     given.put(part.key, state.KnownPart(at.index, part.revision, part.payload, body.installation))
     contributions.give(at.index, item, body.came)
     contributions.last_answer_ns[part.key.stage] = at.time_ns
+
+
+def _accept_masked(
+    contributions: state.ContributionsState, body: ContributionAccepted, at: EntryContext
+) -> None:
+    """Keep what a member of a cohort gave; it is in no sum."""
+    part = body.part
+    assert part.cohort is not None
+    number = part.cohort.number
+    masked = state.MaskedPart(
+        at.index, part.key, part.payload, part.payload_bytes, dict(part.cohort.shares)
+    )
+    contributions.mask(number, at.maker, masked)
+    if part.round is None:
+        given = contributions.by_device.setdefault(at.maker, state.DeviceContributions())
+        known = state.KnownPart(
+            at.index, part.revision, part.payload, body.installation, cohort=number
+        )
+        given.put(part.key, known)
+        contributions.last_answer_ns[part.key.stage] = at.time_ns
+
+
+def _go_on_without(
+    contributions: state.ContributionsState, body: CohortSilent, _at: EntryContext
+) -> None:
+    for device in body.silent:
+        contributions.unmask(body.number, device, "unopened")
+
+
+def _give_up(contributions: state.ContributionsState, body: CohortEnded, _at: EntryContext) -> None:
+    for device in tuple(contributions.masked.get(body.number, {})):
+        contributions.unmask(body.number, device, "unopened")
+    contributions.masked.pop(body.number, None)
+
+
+def _count_cohort(
+    contributions: state.ContributionsState, body: CohortSummed, at: EntryContext
+) -> None:
+    """Count a cohort's sum as one part, or answer, of a device that is called as the cohort is."""
+    for device in body.members:
+        contributions.unmask(body.number, device, "summed")
+    contributions.masked.pop(body.number, None)
+    key = PartKey(stage=body.stage, part=body.number)
+    item = state.CountedPart(
+        body.device,
+        key,
+        body.payload,
+        body.lineage,
+        dict(body.samples),
+        body.payload_bytes,
+        len(body.members),
+    )
+    contributions.give(at.index, item, "held" if body.round is None else "answer")
+    if body.round is None:
+        given = contributions.by_device.setdefault(body.device, state.DeviceContributions())
+        given.put(key, state.KnownPart(at.index, 0, body.payload))
+        contributions.last_answer_ns[body.stage] = at.time_ns
 
 
 class ContributionWithdrawn(EntryBody):
@@ -418,5 +486,10 @@ CONTRIBUTIONS = LedgerTopic(
         Kind(ContributionsCountedIn, _count_in),
         Kind(NothingReported, _note_nothing),
     ),
-    follows=(Follows(ClockCorrected, _move_times),),
+    follows=(
+        Follows(CohortSilent, _go_on_without),
+        Follows(CohortSummed, _count_cohort),
+        Follows(CohortEnded, _give_up),
+        Follows(ClockCorrected, _move_times),
+    ),
 )

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from fleetledger.coordinator.core.decision import Decision, ask, record, record_for
-from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.entry import OPERATOR, EntryBody
 from fleetledger.coordinator.core.inputs import PayloadOutcome
 from fleetledger.coordinator.core.live import NOTHING_PENDING, Live
 from fleetledger.coordinator.core.phrases import count_of
@@ -29,6 +29,8 @@ from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.core.work import TakePayload
 from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.cohorts.entries import SEEDS, SHARES
+from fleetledger.coordinator.topics.cohorts.judging import judge_join, judge_reveal, judge_words
 from fleetledger.coordinator.topics.contributions import entries
 from fleetledger.coordinator.topics.contributions.bounds import Bounds
 from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
@@ -41,6 +43,7 @@ from fleetledger.coordinator.topics.rollouts.entries import ModelCompared
 from fleetledger.coordinator.topics.rounds.entries import MAX_REFUSAL
 from fleetledger.coordinator.topics.stages.entries import TransitionReported
 from fleetledger.methods.registry import descriptor
+from fleetledger.schemas.cohorts import CohortJoin, CohortReveal
 from fleetledger.schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
 from fleetledger.schemas.receipts import Accepted, Answer, Later, Receipt, Refused
 from fleetledger.schemas.reports import Transition
@@ -48,7 +51,9 @@ from fleetledger.schemas.rollouts import ModelComparison
 from fleetledger.schemas.rounds import RoundAnswer
 from fleetledger.schemas.values import DeviceId
 
-DeviceBody: TypeAlias = "Contribution | Withdrawal | Nothing | Transition | ModelComparison"
+DeviceBody: TypeAlias = (
+    "Contribution | Withdrawal | Nothing | Transition | ModelComparison | CohortJoin | CohortReveal"
+)
 """What gets a receipt."""
 
 
@@ -57,6 +62,7 @@ class Intake:
 
     def __init__(self, rules: Rules, state: State, live: Live, daily: Daily) -> None:
         self._rules = rules.intake
+        self._fleet = rules.fleet
         self._daily = daily
         self._bounds = Bounds(rules.bounds, state)
         self._state = state
@@ -89,7 +95,10 @@ class Intake:
             if body.round is not None
             else None
         )
-        return ask(TakePayload(device, body, attachment, self._state.lineages.current, opened))
+        lineage, cohort = self._state.lineages.current, None
+        if body.cohort is not None:
+            cohort = self._state.cohorts.by_number[body.cohort.number].body
+        return ask(TakePayload(device, body, attachment, lineage, opened, cohort))
 
     def payload(self, outcome: PayloadOutcome, now_ns: int) -> Decision:
         """Write the entry of a stored payload, if the rules still allow it, or refuse it.
@@ -112,8 +121,9 @@ class Intake:
             return self._answer(device, body, answer, now_ns)
         entry = entries.ContributionAccepted(
             part=body.part,
-            replaces=None if body.round else self._replaces(device, body),
+            replaces=None if body.round or body.cohort else self._replaces(device, body),
             late=body.round is not None
+            and body.cohort is None
             and not self._state.rounds.counts(device, body.round.number),
             installation=self._state.devices.admitted[device].installation,
         )
@@ -140,11 +150,35 @@ class Intake:
                 f"key: no part {body.key.part} of stage {body.key.stage} is held of this device"
             )
             return self._answer(device, body, Refused(reason=reason), now_ns)
+        if part.cohort is not None:
+            reason = (
+                f"key: part {body.key.part} of stage {body.key.stage} is in the sum of cohort "
+                f"{part.cohort}; join another one whose words take it out"
+            )
+            return self._answer(device, body, Refused(reason=reason), now_ns)
         entry = entries.ContributionWithdrawn(
             withdrawal=body, replaces=part.index if part.held else None
         )
         accepted = Accepted(ledger_index=self._state.size)
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
+
+    def cohort(self, device: DeviceId, body: CohortJoin | CohortReveal, now_ns: int) -> Decision:
+        """Note that a device waits for a cohort, or what a member of one tells of others."""
+        if device not in self._state.devices.admitted:
+            return self._answer(device, body, self._not_admitted(device), now_ns)
+        if isinstance(body, CohortReveal):
+            found = judge_reveal(self._state, device, body)
+        else:
+            found = judge_join(self._state, self._fleet, device, body)
+            earlier = self._earlier(device) if isinstance(found, EntryBody) else {}
+            if earlier and body.joining.round is None:
+                found = self._told_of_earlier(device, len(earlier))
+        if isinstance(found, str):
+            return self._answer(device, body, self._later(found), now_ns)
+        if not isinstance(found, EntryBody):
+            return self._answer(device, body, found, now_ns)
+        accepted = Accepted(ledger_index=self._state.size)
+        return record_for(device, found) + self._answer(device, body, accepted, now_ns)
 
     def nothing(self, device: DeviceId, body: Nothing, now_ns: int) -> Decision:
         """Note that a device has nothing for a stage."""
@@ -245,6 +279,8 @@ class Intake:
             return self._not_admitted(device)
         if self._state.devices.admitted[device].doubled is not None:
             return self._later("two installations run under this name; the operator has to choose")
+        if body.cohort is not None:
+            return self._judge_masked(device, body)
         if body.round is not None:
             return self._judge_answer(device, body, body.round)
         retracted = retraction_of(self._state.contributions.of(device), body)
@@ -260,6 +296,16 @@ class Intake:
         reason = self._fault(body) or self._bounds.fault(device, body)
         return Refused(reason=reason) if reason else None
 
+    def _judge_masked(self, device: DeviceId, body: Contribution) -> Answer | None:
+        """Judge words behind masks: one set per member and cohort, the first stands."""
+        answer = judge_words(self._state, device, body)
+        if answer is not None:
+            return answer
+        if waits := self._mends(body):
+            return self._later(waits)
+        reason = self._fault(body)
+        return Refused(reason=reason) if reason else None
+
     def _waits_for_earlier(self, device: DeviceId, body: Contribution) -> str:
         """Return why a part waits for a person; empty where it does not.
 
@@ -270,7 +316,10 @@ class Intake:
         earlier = self._earlier(device)
         if not earlier or any(part.payload == body.payload for part in earlier.values()):
             return ""
-        parts = count_of(len(earlier), "part")
+        return self._told_of_earlier(device, len(earlier))
+
+    def _told_of_earlier(self, device: DeviceId, count: int) -> str:
+        parts = count_of(count, "part")
         return (
             f"identity: another installation of {str(device)!r} gave {parts} that this one does "
             "not have; this one's wait until the operator says what becomes of them: "
@@ -294,6 +343,12 @@ class Intake:
             raise CommandError(
                 f"device: nothing of earlier installations of {str(device)!r} waits for a word; "
                 "`fleetledger coordinator status` names devices of which something does"
+            )
+        summed = sorted({part.cohort for part in self._earlier(device).values() if part.cohort})
+        if summed and not command.kept:
+            raise CommandError(
+                f"device: what {str(device)!r} gave is in the sum of cohort {summed[0]}, and does "
+                f"not leave it alone; `fleetledger ledger retract cohort-{summed[0]} --reason TEXT`"
             )
         installation = self._state.devices.admitted[device].installation
         body = entries.EarlierSettled(device=device, installation=installation, kept=command.kept)
@@ -373,7 +428,12 @@ class Intake:
         if body.round is None and lineage.in_rounds:
             return "round: missing; this fleet trains in rounds, so answer one"
         kind = descriptor(body.method).kind_of(body.round.phase if body.round is not None else "")
-        if body.payload_kind != kind:
+        if body.cohort is None and self._state.stages.masked(body.key.stage):
+            return (
+                f"cohort: missing; stage {body.key.stage} is summed behind masks, so join a cohort "
+                "and give the part in it"
+            )
+        if body.cohort is None and body.payload_kind != kind:
             where = "" if body.round is None else f" in phase {body.round.phase!r}"
             return (
                 f"payload_kind: {body.payload_kind!r}; with {body.method!r} devices give "
@@ -441,6 +501,12 @@ def receipt_for(body: DeviceBody, answer: Answer) -> Receipt:
         return Receipt(about="transition", key=key, answer=answer)
     if isinstance(body, ModelComparison):
         return Receipt(about="comparison", key=body.key, answer=answer)
+    if isinstance(body, CohortJoin):
+        key = PartKey(stage=body.joining.stage, part=body.joining.part)
+        return Receipt(about="cohort-join", key=key, answer=answer)
+    if isinstance(body, CohortReveal):
+        key = PartKey(stage=SEEDS if body.seeds else SHARES, part=body.number)
+        return Receipt(about="cohort-reveal", key=key, answer=answer)
     if isinstance(body, Withdrawal):
         return Receipt(about="withdrawal", key=body.key, revision=body.revision, answer=answer)
     return Receipt(

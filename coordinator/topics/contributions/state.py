@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from fleetledger.coordinator.topics.classes.state import ClassRegistry
 from fleetledger.coordinator.topics.lineages.state import LineagesState
+from fleetledger.schemas.cohorts import CohortNumber, Sealed
 from fleetledger.schemas.contributions import NOTHING_HELD, HeldPart, PartKey, held_digest
 from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
 
@@ -26,6 +27,8 @@ class KnownPart:
     """The installation of the device that gave it."""
     kept: bool = False
     """Whether the operator lets it stay, whatever the present installation says."""
+    cohort: CohortNumber | None = None
+    """The cohort in whose sum it is, or will be: it cannot leave that alone."""
 
     @property
     def held(self) -> bool:
@@ -42,6 +45,18 @@ class Retracted:
     reason: str
 
 
+@dataclass(frozen=True)
+class MaskedPart:
+    """What a member of a cohort gave behind masks."""
+
+    index: int
+    key: PartKey
+    payload: Digest
+    payload_bytes: int
+    shares: dict[DeviceId, Sealed]
+    """Its own mask in shares, sealed for each other member."""
+
+
 @dataclass
 class CountedPart:
     """A contribution that is in the sum."""
@@ -52,6 +67,8 @@ class CountedPart:
     lineage: Digest
     samples: dict[ClassName, int]
     payload_bytes: int
+    members: int = 1
+    """Devices whose samples are in it; more of a cohort's sum."""
 
 
 @dataclass(frozen=True)
@@ -388,6 +405,8 @@ class ContributionsState:
     """What was ever given, by stage, in sums."""
     dropped: dict[int, int] = field(default_factory=dict)
     """Contributions of earlier installations that the operator took out, by the entry that did."""
+    masked: dict[CohortNumber, dict[DeviceId, MaskedPart]] = field(default_factory=dict)
+    """What members gave behind masks, until their cohort is summed, or ended."""
 
     def given_in(self, stage: int) -> StageGiven:
         """Return what was given for a stage, to read."""
@@ -400,6 +419,28 @@ class ContributionsState:
         stage.sums.newest = stage.devices[item.device].newest = index
         if end == "held":
             self.counted.put(index, item)
+
+    def mask(self, number: CohortNumber, device: DeviceId, part: MaskedPart) -> None:
+        """Take in what a member of a cohort gave behind masks."""
+        self.masked.setdefault(number, {})[device] = part
+        self._move_masked(device, part, "masked", 1)
+
+    def unmask(self, number: CohortNumber, device: DeviceId, end: str) -> None:
+        """Let what a member gave behind masks be `summed`, or `unopened`, if it gave something."""
+        part = self.masked.get(number, {}).pop(device, None)
+        if part is None:
+            return
+        self._move_masked(device, part, "masked", -1)
+        self._move_masked(device, part, end, 1)
+        given = self.by_device.get(device)
+        known = None if given is None else given.parts.get(part.key)
+        if end == "unopened" and given is not None and known and known.index == part.index:
+            # The same revision may come again, in another cohort.
+            given.put(part.key, KnownPart(part.index, known.revision - 1, None))
+
+    def _move_masked(self, device: DeviceId, part: MaskedPart, end: str, by: int) -> None:
+        item = CountedPart(device, part.key, part.payload, NOTHING_HELD, {}, part.payload_bytes)
+        self.given.setdefault(part.key.stage, StageGiven()).move(item, end, by)
 
     def end(self, index: int, at: int, end: str) -> None:
         """Let a contribution be held no more, if it is, by the entry `at`: replaced, ..."""

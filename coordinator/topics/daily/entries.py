@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.kind import Follows, LedgerTopic
+from fleetledger.coordinator.topics.cohorts.entries import CohortJoined, CohortRevealed
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionWithdrawn,
@@ -18,6 +19,8 @@ from fleetledger.coordinator.topics.stages.entries import TransitionReported
 
 KINDS_OF: dict[type[EntryBody], What] = {
     DeviceBorn: "births",
+    CohortJoined: "cohort_messages",
+    CohortRevealed: "cohort_messages",
     ModelCompared: "comparisons",
     ContributionAccepted: "contributions",
     DeviceEvaluated: "evaluations",

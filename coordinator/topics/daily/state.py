@@ -11,6 +11,7 @@ DAY_NS = 86_400 * 1_000_000_000
 
 What = Literal[
     "births",
+    "cohort_messages",
     "comparisons",
     "contributions",
     "evaluations",

@@ -9,6 +9,7 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.topics.devices import entries
 from fleetledger.coordinator.topics.devices.choice import chosen
 from fleetledger.coordinator.topics.devices.commands import TagDevices
+from fleetledger.schemas.cohorts import is_cohort
 from fleetledger.schemas.envelope import COORDINATOR, PROXY
 from fleetledger.schemas.reports import Problem
 from fleetledger.schemas.tags import MAX_TAGS
@@ -19,6 +20,10 @@ def admit(state: State, device: DeviceId) -> Decision:
     """Let a device take part; raise `CommandError` for a name that another program has."""
     if device in (COORDINATOR, PROXY):
         raise CommandError(f"device: {str(device)!r} is the {device}'s own name; rename the device")
+    if is_cohort(device):
+        raise CommandError(
+            f"device: {str(device)!r} is the name of a cohort's sum; rename the device"
+        )
     if device in state.devices.admitted:
         return Decision()
     return record(entries.DeviceAdmitted(device=device), actor=OPERATOR)

@@ -47,10 +47,12 @@ class RoundClosing:
         full = opened.buffering is not None and not current.takes_more
         if full:
             return self._close(current, f"its {count_of(len(current.answers), 'answer')}")
-        if opened.buffering is None and current.heard >= self._awaited(current.cohort):
-            return self._close(current, "everybody answered")
         if opened.stage != self._state.stages.open:
             return self._close(current, f"stage {opened.stage} is closed")
+        if any(self._state.cohorts.busy(opened.stage, opened.number)):
+            return Decision()  # each of its steps ends, and so do its words in a sum
+        if opened.buffering is None and current.heard >= self._awaited(current.cohort):
+            return self._close(current, "everybody answered")
         if (now_ns - current.opened_ns) / NANOSECONDS >= opened.deadline_seconds:
             return self._close(current, f"deadline of {opened.deadline_seconds:g} s")
         return Decision() if opened.buffering is None else self._ask_more(current, now_ns)
@@ -77,9 +79,9 @@ class RoundClosing:
     def _close(self, current: Round, why: str) -> Decision:
         opened = current.opened
         needed = self._needed(current)
-        enough, heard = len(current.answers) >= needed, current.heard
+        enough, heard = current.answered >= needed, current.heard
         if not enough:
-            why = f"{why}, with {len(current.answers)} of {count_of(needed, 'answer')} needed"
+            why = f"{why}, with {current.answered} of {count_of(needed, 'answer')} needed"
         weights = self._bounds.weights(current) if enough else {}
         refused = self._refused(current)
         ending = Ending(tuple(d for d in opened.cohort if d not in heard), (), {})

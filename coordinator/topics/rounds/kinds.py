@@ -17,6 +17,7 @@ from fleetledger.coordinator.core.kind import (
     changes_nothing,
 )
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
+from fleetledger.coordinator.topics.cohorts.entries import CohortEnded, CohortSilent, CohortSummed
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     NothingReported,
@@ -194,9 +195,39 @@ def _take_answer(rounds: state.RoundsState, body: ContributionAccepted, at: Entr
         facts.answers += 1
         facts.answers_bytes += part.payload_bytes
         facts.seen.add(at.maker, answer.observation)
-    if not body.late:
+    if part.cohort is not None:
+        rounds.by_number[answer.number].masked.add(at.maker)
+    elif not body.late:
         samples = sum(part.samples.values())
         rounds.take(at.maker, state.RoundAnswered(at.index, part.payload, samples, answer.number))
+
+
+def _ask_again(
+    rounds: state.RoundsState, body: CohortSilent | CohortEnded, _at: EntryContext
+) -> None:
+    """Let devices answer again in another cohort, of whose answers in this one nothing comes."""
+    current = rounds.current
+    if current is None or current.closed is not None:
+        return
+    for device in body.silent if isinstance(body, CohortSilent) else body.members:
+        if device in current.masked:
+            current.masked.discard(device)
+            rounds.by_device[device].answers.pop(current.opened.number, None)
+
+
+def _take_sum(rounds: state.RoundsState, body: CohortSummed, at: EntryContext) -> None:
+    """Take the sum of a cohort's answers as one answer."""
+    if body.round is None or body.round not in rounds.by_number:
+        return
+    answered = state.AnsweredRound(at.index, body.payload)
+    given = rounds.by_device.setdefault(body.device, state.DeviceRounds())
+    given.answers[body.round] = answered
+    if rounds.by_number[body.round].closed is None:
+        members = len(body.members)
+        answer = state.RoundAnswered(
+            at.index, body.payload, body.weight, body.round, members=members
+        )
+        rounds.take(body.device, answer)
 
 
 def _take_nothing(rounds: state.RoundsState, body: NothingReported, at: EntryContext) -> None:
@@ -277,6 +308,9 @@ ROUNDS: LedgerTopic[state.RoundsState] = LedgerTopic(
         Follows(BackboneImported, _begin_statistics),
         Follows(NetworkImported, _begin_network),
         *(Follows(body, _begin_stage) for body in BOUNDS),
+        Follows(CohortSilent, _ask_again),
+        Follows(CohortSummed, _take_sum),
+        Follows(CohortEnded, _ask_again),
         Follows(ContributionAccepted, _take_answer),
         Follows(NothingReported, _take_nothing),
         Follows(ClockCorrected, _move_times),

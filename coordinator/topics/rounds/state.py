@@ -90,6 +90,8 @@ class Round:
     """The fleet's network as it was when the round was opened."""
     answers: dict[DeviceId, RoundAnswered] = field(default_factory=dict)
     """In time; in the order of the ledger."""
+    masked: set[DeviceId] = field(default_factory=set)
+    """Devices whose answer is behind masks in an open cohort, or in the sum of one."""
     nothing: set[DeviceId] = field(default_factory=set)
     """Devices without data."""
     unable: dict[DeviceId, str] = field(default_factory=dict)
@@ -134,7 +136,12 @@ class Round:
     @property
     def heard(self) -> set[DeviceId]:
         """Devices that need not be waited for."""
-        return {*self.answers, *self.nothing, *self.unable}
+        return {*self.answers, *self.masked, *self.nothing, *self.unable}
+
+    @property
+    def answered(self) -> int:
+        """How many devices' answers are known, in sums of cohorts among them."""
+        return sum(answer.members for answer in self.answers.values())
 
     @property
     def unheard(self) -> tuple[DeviceId, ...]:
@@ -298,6 +305,8 @@ class RoundAnswered:
     """The round that it answers, with whose weights it began."""
     staleness: int = 0
     """Versions by which these weights are old where it counts."""
+    members: int = 1
+    """Devices whose answers it is the sum of."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from fleetledger.coordinator.topics.stages import state
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.message import is_absent
+from fleetledger.schemas.privacy import Privacy
 from fleetledger.schemas.reports import Transition
 from fleetledger.schemas.values import ClassName, Digest
 
@@ -30,15 +32,27 @@ class StageOpened(EntryBody):
     stage: int = Field(ge=1)
     class_names: tuple[ClassName, ...]
     reason: str = "operator"
+    privacy: Privacy | None = Field(default=None, exclude_if=is_absent)
+    """How devices keep their numbers to themselves in it."""
 
     def say(self, at: EntryContext) -> str:
         because = "" if self.reason == OPERATOR else f" It was opened by {self.reason}."
-        return f"Stage {self.stage} asks the fleet to learn {names_of(self.class_names)}.{because}"
+        masks = None if self.privacy is None else self.privacy.masks
+        hidden = "" if masks is None else " Devices are summed behind masks."
+        return (
+            f"Stage {self.stage} asks the fleet to learn {names_of(self.class_names)}."
+            f"{because}{hidden}"
+        )
 
 
 def _open(stages: state.StagesState, body: StageOpened, at: EntryContext) -> None:
     stages.by_number[body.stage] = state.Stage(
-        at.index, at.time_ns, at.time_ns, body.class_names, body.reason
+        at.index,
+        at.time_ns,
+        at.time_ns,
+        body.class_names,
+        body.reason,
+        privacy=body.privacy,
     )
     stages.changed = at.index
     for reports in stages.reports.values():

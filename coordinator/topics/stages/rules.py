@@ -9,7 +9,7 @@ from fleetledger.coordinator.core.decision import Decision, record, together
 from fleetledger.coordinator.core.entry import COORDINATOR, OPERATOR
 from fleetledger.coordinator.core.live import NANOSECONDS, Live
 from fleetledger.coordinator.core.phrases import some
-from fleetledger.coordinator.core.rules import StageRules
+from fleetledger.coordinator.core.rules import PrivacyRules, StageRules
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError, QuestionError
 from fleetledger.coordinator.live.snapshot import StageWait
@@ -20,6 +20,7 @@ from fleetledger.coordinator.topics.lineages.capacity import check_capacity
 from fleetledger.coordinator.topics.lineages.rules import end_adapting
 from fleetledger.coordinator.topics.stages.commands import CloseStage, StageCommand
 from fleetledger.coordinator.topics.stages.entries import StageClosed, StageOpened
+from fleetledger.coordinator.topics.stages.masking import check_masks
 from fleetledger.coordinator.topics.stages.name_checks import doubts_about
 from fleetledger.coordinator.topics.stages.state import Stage
 from fleetledger.methods.registry import descriptor
@@ -40,8 +41,16 @@ _LOOK_NS = 5 * NANOSECONDS
 class Stages:
     """Decides when a stage opens and closes."""
 
-    def __init__(self, rules: StageRules, state: State, live: Live, can_learn: CanLearn) -> None:
+    def __init__(
+        self,
+        rules: StageRules,
+        state: State,
+        live: Live,
+        can_learn: CanLearn,
+        privacy: PrivacyRules = PrivacyRules(),  # noqa: B008 - frozen
+    ) -> None:
         self._rules = rules
+        self._privacy = privacy
         self._state = state
         self._live = live
         self._can_learn = can_learn
@@ -106,7 +115,12 @@ class Stages:
             for i, name in enumerate(new_names)
         )
         stage = (state.stages.current or 0) + 1
-        opened = StageOpened(stage=stage, class_names=class_names, reason=reason or actor)
+        privacy = self._privacy.told
+        if privacy is not None and privacy.masks is not None:
+            check_masks(state)
+        opened = StageOpened(
+            stage=stage, class_names=class_names, reason=reason or actor, privacy=privacy
+        )
         return closing + end_adapting(state) + named + record(opened, actor=actor)
 
     def _check_returning(self, class_names: tuple[ClassName, ...]) -> None:
@@ -241,7 +255,7 @@ class Stages:
         if last is None:
             return ""
         quiet = (now_ns - last) / NANOSECONDS
-        if quiet < self._rules.quiet_seconds:
+        if quiet < self._rules.quiet_seconds or self._waits_for_cohorts(number):
             return ""
         answered, expected = self.answered_and_expected(number)
         if answered >= math.ceil(self._rules.quorum * expected):
@@ -261,6 +275,14 @@ class Stages:
             for name in self._state.devices.admitted
             if self._invited(name) and not self._state.contributions.of(name).answered(number)
         ]
+
+    def _waits_for_cohorts(self, number: int) -> bool:
+        """Whether a stage waits for the sum of a cohort, or for one that may still be formed."""
+        cohorts = self._state.cohorts
+        if any(cohorts.busy(number)):
+            return True
+        waiting = len(cohorts.waiting(number))
+        return 0 < self._privacy.least <= waiting + len(self.missing(number)) and waiting > 0
 
     def _long_away(self, number: int, now_ns: int) -> list[DeviceId]:
         """Return the devices that a stage waits for and that are away for too long."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fleetledger.coordinator.core.entry import OPERATOR
 from fleetledger.coordinator.topics.lineages.state import LineagesState
 from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.privacy import Privacy
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 
@@ -36,6 +37,12 @@ class Stage:
     answered: int | None = None
     expected: int | None = None
     """Devices that had answered when it closed, and those that were asked."""
+    privacy: Privacy | None = None
+
+    @property
+    def masked(self) -> bool:
+        """Whether devices are summed behind masks."""
+        return self.privacy is not None and self.privacy.masks is not None
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,11 @@ class StagesState:
         since = -1 if self.current is None else self.by_number[self.current].opened_index
         told = (said for one in self.reports.values() for said in one.transitions.values())
         return sorted(said.index for said in told if said.index > since)
+
+    def masked(self, number: int) -> bool:
+        """Return whether devices are summed behind masks in a stage."""
+        stage = self.by_number.get(number)
+        return stage is not None and stage.masked
 
     def reports_of(self, device: DeviceId) -> Reports:
         """Return what a device reports as new, to read."""

@@ -1,0 +1,1 @@
+"""Tests of masked cohorts at the coordinator."""
