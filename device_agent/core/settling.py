@@ -1,8 +1,7 @@
 """Rules of settling: a model that was switched to has run for so long, and is told to have.
 
-The time counts while the agent runs with the model, over restarts, as it was noted last. With it
-the device says how often the machine has slowed itself down since the switch; a machine that was
-switched off has counted anew.
+The time counts while the agent runs with the model, over restarts, as it was noted last. The
+device also says how often the machine slowed down since the switch, or since it was switched on.
 """
 
 from __future__ import annotations

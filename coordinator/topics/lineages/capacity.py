@@ -1,8 +1,7 @@
 """How many class names a fleet can have: an assignment lists them and has to stay one message.
 
 It names every class that is accepted and those of its stage. Where a network is trained, an order
-adds the rows of the head, those that its weights have and those that are trained, the stage that
-brought each, and what other names mean.
+adds the head's rows, those of its weights and those trained, their stages, and what aliases mean.
 """
 
 from __future__ import annotations
