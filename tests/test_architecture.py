@@ -25,7 +25,7 @@ METHOD_FILES = {
     "settings.py",
 }
 MOST_LINES = 600
-MEDIAN_LINES = 105
+MEDIAN_LINES = 110
 """A file that one neighbour alone used is part of that neighbour, which lengthens the median."""
 MOST_LINES_OF_A_FUNCTION = 60
 
