@@ -211,6 +211,15 @@ class CoordinatorSettings(Strict):
                     raise ValueError(registry.takes_no_robust_mean(name))
         return self
 
+    @model_validator(mode="after")
+    def _masks_show_one_sum(self) -> Self:
+        if self.privacy.masks and self.rounds.asynchronous is not None:
+            raise ValueError(
+                "privacy.masks: asynchronous rounds wait for nobody, and masks for a cohort; leave "
+                "one of them out"
+            )
+        return self
+
     @property
     def rules(self) -> Rules:
         """The part that the core decides by."""

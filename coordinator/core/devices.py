@@ -31,7 +31,7 @@ from fleetledger.coordinator.topics.releases.delivery import Delivery
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.class_names import fault_of
-from fleetledger.schemas.cohorts import CohortJoin, CohortReveal
+from fleetledger.schemas.cohorts import CohortJoin, CohortReveal, is_cohort
 from fleetledger.schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
 from fleetledger.schemas.envelope import Envelope
 from fleetledger.schemas.health import DeviceHealth
@@ -340,7 +340,7 @@ class Devices:
                 return self._notify_of_twins(device)
             case "installations":
                 self._twins.settled(device)
-            case "retraction":
+            case "retraction" if not is_cohort(device):
                 return ask(newest_retraction_notice(self._state, device))
             case "retirement":
                 self._live.device(device).boot = None

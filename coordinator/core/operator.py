@@ -113,7 +113,8 @@ class Operator:
         if not command.retracts:
             return retired, f"{text}; what it gave stays"
         if not retracting.gave(device):
-            return retired, f"{text}; it gave nothing that could be taken out"
+            why = retracting.in_cohorts(device) or "it gave nothing that could be taken out"
+            return retired, f"{text}; {why.removeprefix('device: ')}"
         body = contribution_commands.RetractContributions(device=device, reason=command.reason)
         taken_out, said = retracting.retract(body)
         return taken_out + retired, f"{text}; {said}"

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from fleetledger.coordinator.core.work import Judging
 from fleetledger.coordinator.topics.contributions.entries import MAX_MOVED, MAX_TOLD, JudgedPart
-from fleetledger.coordinator.topics.contributions.state import CountedParts
+from fleetledger.coordinator.topics.contributions.state import CountedPart, CountedParts
 from fleetledger.learning.errors import SingularError
 from fleetledger.learning.numerics.influence import Influence, Moments, OthersModel
 from fleetledger.learning.numerics.witness import form_along, negative_direction
@@ -85,7 +85,7 @@ def judged(summed: SummedParts, judging: Judging) -> Judgement:
         (
             i
             for i in counted.since(judging.since)
-            if counted.is_summed(i, lineage) and i not in counted.let_in
+            if counted.is_summed(i, lineage) and i not in counted.let_in and _adds(counted[i])
         ),
     )
     aside = _by_device(
@@ -122,7 +122,7 @@ def disproved(summed: SummedParts) -> tuple[tuple[JudgedPart, ...], bytes]:
         return (), b""
     found: dict[DeviceId, list[int]] = defaultdict(list)
     for index in summed.counted:
-        if summed.counted.is_summed(index, summed.lineage):
+        if summed.counted.is_summed(index, summed.lineage) and _adds(summed.counted[index]):
             own = side.gram_triangle(assignment, summed.part(index))
             if own is not None and form_along(own, vector) < 0:
                 found[summed.counted[index].device].append(index)
@@ -165,7 +165,7 @@ class _Bench:
         out = []
         for device, new in group.items():
             own = self._part(new) if len(group) > 1 else together
-            found, most = _influence(others, own.moments)
+            found, most = self._influence(others, own.moments, new)
             if found.within(most) and self._has_doubled(device, new):
                 found, most = self._whole(device)
             if not found.within(most):
@@ -177,10 +177,18 @@ class _Bench:
         others = self._others(self._total, group.keys())
         again = []
         for device, parts in group.items():
-            found, most = _influence(others, self._part(parts).moments)
+            found, most = self._influence(others, self._part(parts).moments, parts)
             if found.within(most):
                 again.append(_said(device, parts, found))
         return again
+
+    def _influence(
+        self, others: _Others | None, moments: Moments | None, parts: Sequence[int]
+    ) -> tuple[Influence, Influence]:
+        """Return the figures of parts, and their bounds; many devices may move others as far."""
+        found, most = _influence(others, moments)
+        members = max(self._summed.counted[index].members for index in parts)
+        return found, replace(most, move=most.move * members)
 
     @cached_property
     def _total(self) -> Moments | None:
@@ -230,8 +238,9 @@ class _Bench:
         summed = self._summed
         given = summed.counted.of_device(device, summed.lineage)
         inside = (i for i in given if summed.counted.is_summed(i, summed.lineage))
-        own = self._part(_by_device(summed.counted, inside)[device])
-        found, most = _influence(self._beside(own, (device,)), own.moments)
+        parts = _by_device(summed.counted, inside)[device]
+        own = self._part(parts)
+        found, most = self._influence(self._beside(own, (device,)), own.moments, parts)
         return found, replace(most, residual=inf)
 
 
@@ -240,6 +249,11 @@ def _influence(others: _Others | None, part: Moments | None) -> tuple[Influence,
     if others is None or part is None or not part.samples:
         return _NOTHING, _NO_BOUND
     return others.model.influence(part, others.most), others.most
+
+
+def _adds(item: CountedPart) -> bool:
+    """Return whether a part takes no samples out, as that of a cohort may."""
+    return all(samples > 0 for samples in item.samples.values())
 
 
 def _names(summed: SummedParts) -> tuple[ClassName, ...]:

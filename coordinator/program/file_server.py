@@ -43,6 +43,8 @@ class FileServer:
         self._urls = urls
         self._features_of = features_of
         self._offered: set[Digest] = set()
+        self._known: dict[Digest, Offer] = {}
+        """Offers that were made here."""
         self._lacking: dict[Digest, tuple[Offer, str]] = {}
         """Files that devices are to have and that cannot be read, with why."""
 
@@ -65,6 +67,12 @@ class FileServer:
         for offer in _offers(body):
             if offer.digest not in self._offered:
                 self._offer(offer)
+
+    def offer_of(self, digest: Digest) -> Offer:
+        """Return the offer of a blob; raise `BlobError` if it cannot be had."""
+        if digest not in self._known:
+            self._known[digest] = BlockSource(self._blobs().get(digest)).offer
+        return self._known[digest]
 
     def _offer(self, offer: Offer) -> None:
         try:

@@ -57,6 +57,7 @@ from fleetledger.runtime.problems import OpenProblem
 from fleetledger.runtime.service_manager import no_beat
 from fleetledger.schemas import presence
 from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.cohorts import CohortOrder
 from fleetledger.schemas.envelope import Sender, encode
 from fleetledger.schemas.errors import EnvelopeError
 from fleetledger.schemas.message import Message
@@ -487,11 +488,9 @@ class Shell:
         if isinstance(body, Receipt):
             live = self._parts.engine.core.live.seen(request.device)
             body = with_proof(body, self._parts.engine.ledger, live.seen_size)
-        elif isinstance(body, Assignment) and body.cohort is not None:
-            known = self._parts.engine.core.state.cohorts.by_number
-            index = known[body.cohort.cohort.number].index
-            body = with_cohort_proof(body, self._parts.engine.ledger, index)
         try:
+            if isinstance(body, Assignment) and body.cohort is not None:
+                body = self._of_cohort(body, body.cohort)
             body = self._parts.files.offered(body, request.device)
         except errors.BlobError as error:
             said = about("message.not_sent", device=request.device)
@@ -516,6 +515,16 @@ class Shell:
         self._publish(
             body.kind, interface.OutgoingMessage(topic, data, qos=1, retain=request.retain)
         )
+
+    def _of_cohort(self, body: Assignment, order: CohortOrder) -> Assignment:
+        """Add to a cohort's order its proof and the roster; raise `BlobError` without that."""
+        engine, root = self._parts.engine, self._parts.engine.core.state.trust.root
+        formed = engine.core.state.cohorts.by_number[order.cohort.number].index
+        roster = None if root is None else root.document.devices
+        if roster is not None:
+            order = order.model_copy(update={"roster": self._parts.files.offer_of(roster)})
+        body = body.model_copy(update={"cohort": order})
+        return with_cohort_proof(body, engine.ledger, formed)
 
     def _version_for(self, device: DeviceId) -> int | None:
         """Return the version of the wire in which a device is told something; None for none.

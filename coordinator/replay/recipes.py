@@ -19,8 +19,10 @@ from fleetledger.coordinator.errors import CommandError, LedgerError, UnknownCla
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.models.held_parts import HeldParts
+from fleetledger.coordinator.replay.cohort_fold import FOLDED, CohortFold
 from fleetledger.coordinator.topics.classes.entries import CLASSES
 from fleetledger.coordinator.topics.classes.state import ClassRegistry
+from fleetledger.coordinator.topics.cohorts.entries import CohortSummed
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionsSetAside,
@@ -82,7 +84,16 @@ class JudgedRecipe:
     request: work.SolveHead
 
 
-Recipe = JudgedRecipe | SolvedRecipe | AveragedRecipe | TakenRecipe | ImportedRecipe
+@dataclass(frozen=True)
+class SummedRecipe:
+    """The sum of a cohort, of which the masks were taken off."""
+
+    index: int
+    recorded: CohortSummed
+    request: work.SumCohort
+
+
+Recipe = SummedRecipe | JudgedRecipe | SolvedRecipe | AveragedRecipe | TakenRecipe | ImportedRecipe
 
 
 def recipes(entries: Iterable[Entry]) -> Iterator[Recipe]:
@@ -98,6 +109,7 @@ def recipes(entries: Iterable[Entry]) -> Iterator[Recipe]:
             if recipe is not None:
                 yield recipe
             told.apply(entry.index, body)
+            told.cohorts.apply(entry, body)
         told.unfolded.append(entry)
 
 
@@ -115,7 +127,7 @@ _KINDS = {
         ModelSolved,
         ModelImported,
     )
-} | {kind.kind for kind in _OF_CLASSES}
+} | {kind.kind for kind in (*_OF_CLASSES, *FOLDED)}
 
 
 class _Told:
@@ -125,6 +137,8 @@ class _Told:
         self._lineages: dict[Digest, Lineage] = {}
         self._given: dict[int, ContributionAccepted] = {}
         self._opened: dict[int, RoundOpened] = {}
+        self._summed: dict[int, CohortSummed] = {}
+        self.cohorts = CohortFold()
         self._fewer: dict[int, int] = {}
         """Answers to rounds that count as fewer samples than they say."""
         self._staleness: dict[int, int] = {}
@@ -147,6 +161,8 @@ class _Told:
                 self._weights[index] = body.weights.digest
             case ContributionAccepted():
                 self._given[index] = body
+            case CohortSummed():
+                self._summed[index] = body
             case RoundOpened():
                 self._opened[body.number] = body
             case RoundClosed():
@@ -163,6 +179,10 @@ class _Told:
             return AveragedRecipe(index, body, self._average(index, body))
         if isinstance(body, ModelImported):
             return ImportedRecipe(index, body)
+        if isinstance(body, CohortSummed):
+            opened = None if body.round is None else self._opened.get(body.round)
+            request = self.cohorts.request(index, body, self._lineage(index, body.lineage), opened)
+            return SummedRecipe(index, body, request)
         if isinstance(body, ContributionsSetAside):
             return JudgedRecipe(index, body, self._judge(index, body))
         if not isinstance(body, ModelSolved):
@@ -229,6 +249,12 @@ class _Told:
 
     def _answer(self, index: int, number: int) -> RoundAnswered:
         """Return an answer as it counts in the mean of entry `index`."""
+        summed = self._summed.get(number)
+        if summed is not None and summed.round in self._opened:
+            members = len(summed.members)
+            return RoundAnswered(
+                number, summed.payload, summed.weight, summed.round, members=members
+            )
         part = self._contribution(index, number).part
         began = 0 if part.round is None else part.round.number
         if began not in self._opened:
@@ -294,14 +320,15 @@ def newest(made: list[Recipe]) -> list[Recipe]:
     """Return what was made last, with what it was taken from; raise `CommandError` for nothing."""
     if not made:
         raise CommandError("ledger: no model was solved and no round averaged by then")
-    return _with_its_round(made[-1], made)
+    last = next((one for one in reversed(made) if not isinstance(one, SummedRecipe)), made[-1])
+    return _with_its_round(last, made)
 
 
 def version(made: list[Recipe], wanted: int) -> list[Recipe]:
     """Return one version, with what it was taken from; raise `CommandError` for none."""
     for recipe in made:
         if (
-            not isinstance(recipe, AveragedRecipe | JudgedRecipe)
+            not isinstance(recipe, AveragedRecipe | JudgedRecipe | SummedRecipe)
             and recipe.recorded.version == wanted
         ):
             return _with_its_round(recipe, made)

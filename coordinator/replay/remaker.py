@@ -19,6 +19,7 @@ from fleetledger.coordinator.replay import comparison, recipes
 from fleetledger.coordinator.replay.overlay_store import KeepingStore
 from fleetledger.coordinator.replay.set_aside import judged_again, proven
 from fleetledger.coordinator.reports.reports import ReplayedResult, ReplayState
+from fleetledger.coordinator.topics.cohorts.entries import CohortEnded, CohortSummed
 from fleetledger.coordinator.topics.models.entries import ModelFailed, ModelSolved
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.learning.errors import LearningError
@@ -30,6 +31,7 @@ from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.values import Digest
 
+_Made = recipes.SummedRecipe | recipes.JudgedRecipe | recipes.SolvedRecipe | recipes.AveragedRecipe
 _Decode = Callable[[bytes], Sequence[comparison.Arrays]]
 
 
@@ -71,6 +73,8 @@ class Remaking:
         lineage = recipe.request.lineage
         if lacks := unable(lineage.method, lineage.requires, "replay again"):
             return "cannot be made again", lacks
+        if isinstance(recipe, recipes.SummedRecipe):
+            return self._summed(recipe, self._maker.sum_cohort(recipe.request))
         if isinstance(recipe, recipes.JudgedRecipe):
             return self._judged(recipe)
         if isinstance(recipe, recipes.SolvedRecipe):
@@ -94,9 +98,7 @@ class Remaking:
         except (FleetledgerError, LearningError) as error:
             return "differs", str(error)
 
-    def _lacking(
-        self, recipe: recipes.JudgedRecipe | recipes.SolvedRecipe | recipes.AveragedRecipe
-    ) -> tuple[ReplayState, str] | None:
+    def _lacking(self, recipe: _Made) -> tuple[ReplayState, str] | None:
         """Return what comes of it where a blob was deleted, or is not what it was."""
         pruned: list[str] = []
         for digest, source in self._needed(recipe):
@@ -110,9 +112,7 @@ class Remaking:
             return "cannot be made again", f"deleted by retention: {'; '.join(pruned)}"
         return None
 
-    def _needed(
-        self, recipe: recipes.JudgedRecipe | recipes.SolvedRecipe | recipes.AveragedRecipe
-    ) -> Iterator[tuple[Digest, str]]:
+    def _needed(self, recipe: _Made) -> Iterator[tuple[Digest, str]]:
         """Yield every blob that a recipe needs, with whose it is."""
         if isinstance(recipe, recipes.JudgedRecipe | recipes.SolvedRecipe):
             size, lineage = recipe.request.ledger_size, recipe.request.lineage.digest
@@ -122,6 +122,10 @@ class Remaking:
             for index, held in self._held.counted.items():
                 if self._held.counted.is_summed(index, lineage):
                     yield held.payload, f"contribution of entry {index}"
+            return
+        if isinstance(recipe, recipes.SummedRecipe):
+            for given in recipe.request.words:
+                yield given.payload, f"words of {given.device}"
             return
         for item in recipe.request.inputs:
             yield item.payload, f"contribution of entry {item.index}"
@@ -148,6 +152,20 @@ class Remaking:
 
         pair = _Pair("head", recorded.head, made.head, elsewhere, comparison.SOLVED)
         return self._compared(pair, finished, lambda data: decode_head(data, shape).tensors)
+
+    def _summed(self, recipe: recipes.SummedRecipe, finished: Finished) -> tuple[ReplayState, str]:
+        made, recorded = finished.happening, recipe.recorded
+        if isinstance(made, CohortEnded):
+            return "differs", f"could not be made: {made.reason}"
+        assert isinstance(made, CohortSummed)
+        faults = [
+            comparison.unlike("sum", recorded.payload, made.payload),
+            comparison.unlike("samples", recorded.samples, made.samples),
+            comparison.unlike("members", recorded.members, made.members),
+        ]
+        if faults := [fault for fault in faults if fault]:
+            return "differs", "; ".join(faults)
+        return self._equal(None, {"sum": made.payload})
 
     def _averaged(
         self, recipe: recipes.AveragedRecipe, finished: Finished
@@ -241,6 +259,8 @@ def _title(recipe: recipes.Recipe) -> str:
         return f"round {recipe.recorded.number}, phase {recipe.recorded.phase}"
     if isinstance(recipe, recipes.JudgedRecipe):
         return f"parts set aside by entry {recipe.index}"
+    if isinstance(recipe, recipes.SummedRecipe):
+        return f"sum of cohort {recipe.recorded.number}"
     return f"model {recipe.recorded.version}"
 
 

@@ -302,6 +302,8 @@ class StageNow(Strict):
     """Devices that gave something for it, or have nothing."""
     missing: tuple[str, ...]
     """Devices that could answer and did not."""
+    cohorts: tuple[str, ...] = Field(default=(), exclude_if=is_absent)
+    """What open masked cohorts wait for, a sentence each."""
     round: RoundNow | None = None
 
     def lines(self) -> Iterator[str]:
@@ -313,6 +315,7 @@ class StageNow(Strict):
             f"{iso_time(self.opened)}: {len(self.answered)} of {count_of(total)} answered{missing}"
         )
         yield f"  {self.wait.sentence}"
+        yield from (f"  {sentence}" for sentence in self.cohorts)
         if self.round is not None:
             yield from self.round.lines()
 

@@ -8,9 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
+from fleetledger.coordinator.core.state import State, read_entry
 from fleetledger.coordinator.core.state_fold import state_of
+from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.old_and_new_classes import class_counts, first_stages
+from fleetledger.coordinator.topics.cohorts.entries import CohortSummed
 from fleetledger.coordinator.topics.contributions import entries as bodies
 from fleetledger.coordinator.topics.contributions.state import (
     CountedPart,
@@ -29,8 +32,13 @@ STATES = {
     "replaced": "replaced",
     "withdrawn": "withdrawn by the device",
     "retracted": "retracted",
+    "masked": "behind masks",
+    "summed": "in a cohort's sum",
+    "unopened": "behind masks of a cohort that goes on without it",
 }
 """What became of contributions, in words."""
+OF_COHORTS = frozenset({"masked", "summed", "unopened"})
+"""States of what was given behind masks."""
 
 
 @dataclass(frozen=True)
@@ -79,35 +87,54 @@ _ENDS = {
 
 def given(ledger: LedgerReader, wanted: ContributionFilter, limit: int) -> list[ContributionFacts]:
     """Return contributions, newest first."""
+    state = state_of(ledger)
     if wanted == ContributionFilter(before=wanted.before):
-        kinds = {bodies.ContributionAccepted.kind}
+        kinds = {bodies.ContributionAccepted.kind, CohortSummed.kind}
         entries = ledger.newest(limit, before=wanted.before, kinds=kinds)
     else:
         entries = list(ledger.at(_wanted(ledger, wanted)[::-1][:limit]))
-    shown, counted = [entry.index for entry in entries], state_of(ledger).contributions.counted
+    shown, counted = [entry.index for entry in entries], state.contributions.counted
     ends, aside = _ends(ledger, shown), counted.set_aside
     why = why_aside(ledger, {index: aside[index] for index in shown if index in aside})
     return [
         ContributionFacts(
             index=entry.index,
             time_ns=entry.time_ns,
-            device=str(entry.device),
-            stage=part.key.stage,
-            part=part.key.part,
-            revision=part.revision,
-            state=state,
-            samples=sum(part.samples.values()),
-            payload_bytes=part.payload_bytes,
+            device=str(item.device),
+            stage=item.key.stage,
+            part=item.key.part,
+            revision=revision,
+            state=end,
+            samples=sum(item.samples.values()),
+            payload_bytes=item.payload_bytes,
             left_index=left_index,
-            classes={str(name): count for name, count in part.samples.items()},
+            classes={str(name): count for name, count in item.samples.items()},
             left_out=not counted.is_counted(entry.index),
             set_aside=why.get(entry.index, ""),
         )
         for entry in entries
-        for body in [bodies.ContributionAccepted.model_validate(entry.body)]
-        for part in [body.part]
-        for left_index, state in [ends.get(entry.index, (None, body.came))]
+        for item, revision, came in [_given(state, entry)]
+        for left_index, end in [ends.get(entry.index, (None, came))]
     ]
+
+
+def _given(state: State, entry: Entry) -> tuple[CountedPart, int, str]:
+    """Return what an entry says was given, its revision, and as what it came."""
+    body = read_entry(entry.kind, entry.body)
+    if isinstance(body, CohortSummed):
+        return bodies.counted_sum(body), 0, "held" if body.round is None else "answer"
+    assert isinstance(body, bodies.ContributionAccepted)
+    device = DeviceId(str(entry.device))
+    return bodies.counted_of(body.part, device), body.part.revision, _came(state, device, body)
+
+
+def _came(state: State, device: DeviceId, body: bodies.ContributionAccepted) -> str:
+    if body.part.cohort is None:
+        return body.came
+    cohort = state.cohorts.by_number[body.part.cohort.number]
+    if cohort.step == "ended" or not cohort.has(device):
+        return "unopened"
+    return "summed" if cohort.step == "summed" else "masked"
 
 
 def _wanted(ledger: LedgerReader, wanted: ContributionFilter, start: int = 0) -> list[int]:
@@ -121,9 +148,22 @@ def _wanted(ledger: LedgerReader, wanted: ContributionFilter, start: int = 0) ->
         stop = min(stop, state.contributions.given_in(wanted.stage).sums.newest + 1)
     if wanted.state in {"answer", "late"}:
         where["late"] = wanted.state == "late"
+    if wanted.state in OF_COHORTS:
+        where["part.payload_kind"] = "masked"
     found = ledger.indices(
         bodies.ContributionAccepted, device=wanted.device, start=start, stop=stop, where=where
     )
+    if wanted.state in OF_COHORTS:
+        return [one.index for one in ledger.at(found) if _given(state, one)[2] == wanted.state]
+    if wanted.state == "answer" and state.cohorts.by_number:
+        hidden = ledger.indices(
+            bodies.ContributionAccepted,
+            start=start,
+            stop=stop,
+            where={"part.payload_kind": "masked"},
+        )
+        found = sorted(set(found).difference(hidden))
+    found = sorted((*found, *_sums_of(state, wanted, range(start, stop))))
     if wanted.model is not None:
         made = _made_of(ledger, wanted.model)
         found = [index for index in found if index in made]
@@ -135,6 +175,15 @@ def _wanted(ledger: LedgerReader, wanted: ContributionFilter, start: int = 0) ->
             return [index for index in found if index not in counted and index not in ends]
         return [index for index in found if index in ends and ends[index][1] == wanted.state]
     return found
+
+
+def _sums_of(state: State, wanted: ContributionFilter, places: range) -> Iterator[int]:
+    """Yield the entries of cohorts' sums that are asked for."""
+    for cohort in state.cohorts.by_number.values():
+        at, of = cohort.summed_index, cohort.body
+        fits = wanted.device in {None, of.device} and wanted.stage in {None, of.stage}
+        if at is not None and at in places and fits and wanted.state != "late":
+            yield at
 
 
 def _ends(ledger: LedgerReader, of: Sequence[int] | None = None) -> dict[int, tuple[int, str]]:
@@ -153,12 +202,7 @@ def _made_of(ledger: LedgerReader, version: int) -> dict[int, CountedPart]:
         return {}
     size, lineage = model.solved.ledger_size, model.solved.lineage
     left = [index for index, (at, _) in _ends(ledger).items() if index < size <= at]
-    gone = {
-        entry.index: bodies.counted_of(
-            bodies.ContributionAccepted.model_validate(entry.body).part, DeviceId(str(entry.device))
-        )
-        for entry in ledger.at(sorted(left))
-    }
+    gone = {entry.index: _given(state, entry)[0] for entry in ledger.at(sorted(left))}
     outside = _outside(ledger, size)
     return {
         index: item

@@ -19,6 +19,7 @@ from fleetledger.coordinator.reports.model_waits import model_waits
 from fleetledger.coordinator.reports.needs import KnownFleet, needs
 from fleetledger.coordinator.reports.rollouts.lookup import unfinished
 from fleetledger.coordinator.reports.waits import Wait, buffer_wait, round_wait, stage_wait
+from fleetledger.coordinator.topics.cohorts.views import cohort_sentences
 from fleetledger.coordinator.topics.lineages.entries import Lineage
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds import views as round_views
@@ -162,7 +163,8 @@ def _stage(
     stage = state.stages.by_number[number]
     lineage = state.lineages.current
     able = [name for name in names if _is_waited_for(state, name, lineage)]
-    heard = set(state.contributions.given_in(number).devices)
+    given = state.contributions.given_in(number).devices
+    heard = {name for name, sums in given.items() if sums.by_end.keys() != {"unopened"}}
     heard |= round_views.without_data(state, number).keys()
     current = round_views.open_round(ledger)
     return answers.StageNow(
@@ -174,6 +176,7 @@ def _stage(
         opened_by=stage.opened_by,
         answered=tuple(name for name in able if name in heard),
         missing=tuple(name for name in able if name not in heard),
+        cohorts=tuple(cohort_sentences(state, number)),
         round=None if current is None else _round(state, current, clock.time_ns),
     )
 

@@ -16,6 +16,7 @@ from fleetledger.coordinator.topics.rounds.state import RoundFacts
 from fleetledger.coordinator.topics.rounds.views import without_data
 from fleetledger.runtime.command_report import Column
 from fleetledger.runtime.count_words import count_of
+from fleetledger.schemas.cohorts import is_cohort
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,13 @@ def _facts(ledger: LedgerReader, numbers: list[int]) -> list[StageFacts]:
                 expected=stage.expected or 0,
                 contributions=counts.count,
                 contributors=sum(
-                    not one.by_end.keys().isdisjoint(COUNTS) for one in given.devices.values()
+                    not one.by_end.keys().isdisjoint({*COUNTS, "summed"})
+                    for device, one in given.devices.items()
+                    if not is_cohort(device)
                 ),
                 samples=counts.samples,
                 rounds=sum(one.stage == number for one in state.rounds.facts.values()),
-                gave=len(given.devices),
+                gave=sum(not is_cohort(device) for device in given.devices),
                 without=len(without_data(state, number).keys() - given.devices.keys()),
             )
         )

@@ -16,7 +16,10 @@ from fleetledger.coordinator.reports.old_and_new_classes import correct_ratios
 from fleetledger.coordinator.reports.rollouts.lookup import unfinished
 from fleetledger.coordinator.topics.rollouts.state import OPEN
 
-_STATES = ("held", "answer", "late", "replaced", "withdrawn", "retracted")
+_STATES = (
+    *("held", "answer", "late", "replaced", "withdrawn", "retracted"),
+    *("masked", "summed", "unopened"),
+)
 
 
 def ledger_families(ledger: LedgerReader) -> Iterator[Metric]:

@@ -19,6 +19,7 @@ from fleetledger.coordinator.reports.answers import FleetNow
 from fleetledger.coordinator.reports.fleet import fleet_now
 from fleetledger.coordinator.reports.stages import AnswerRow, GivenRow, StageFacts
 from fleetledger.coordinator.reports.waits import Wait
+from fleetledger.coordinator.topics.cohorts.views import cohort_sentences
 from fleetledger.coordinator.topics.rounds.state import RoundFacts
 from fleetledger.transport.pages.words import plural
 
@@ -38,6 +39,8 @@ class StagePage(PageModel):
     """Who has not answered, while it is open."""
     wait: Wait | None
     """What closes it, while it is open."""
+    cohorts: tuple[str, ...]
+    """What its masked cohorts wait for, a sentence each."""
     before: int | None
     after: int | None
     given: tuple[GivenRow, ...]
@@ -71,6 +74,7 @@ def read(sources: Sources, asked: Asked) -> StagePage:
         stopped=stopped.reason if stopped else "",
         missing=tuple(map(str, now.missing)) if now is not None else (),
         wait=None if now is None else now.wait,
+        cohorts=tuple(cohort_sentences(state_of(ledger), number)),
         before=number - 1 if number > 1 else None,
         after=number + 1 if number < last else None,
         most_samples=sum(row.samples for row in stages.stage_contributions(ledger, number, 0, 1)),

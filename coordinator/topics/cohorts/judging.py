@@ -6,7 +6,7 @@ from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.topics.cohorts import entries
-from fleetledger.coordinator.topics.cohorts.state import Joined
+from fleetledger.coordinator.topics.cohorts.state import CohortProgress, Joined
 from fleetledger.schemas.cohorts import CohortJoin, CohortMember, CohortReveal
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.errors import SignatureError
@@ -129,3 +129,11 @@ def judge_words(state: State, device: DeviceId, body: Contribution) -> Answer | 
     if body.cohort.shares.keys() != others:
         return Refused(reason=f"cohort.shares: give one for each other member of cohort {number}")
     return None
+
+
+def owing(state: State, cohort: CohortProgress) -> list[DeviceId]:
+    """Return the members that have not done what a cohort's step asks."""
+    if cohort.step != "mask":
+        return cohort.owes()
+    given = state.contributions.masked.get(cohort.body.number, {})
+    return [device for device in cohort.present if device not in given]

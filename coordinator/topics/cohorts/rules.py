@@ -24,9 +24,10 @@ from fleetledger.coordinator.core.phrases import count_of, some
 from fleetledger.coordinator.core.requests import PruneBlobs, TellOperator
 from fleetledger.coordinator.core.rules import BoundRules, Rules
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.core.work import MemberWords, SumCohort
+from fleetledger.coordinator.core.work import SumCohort
 from fleetledger.coordinator.topics.cohorts import entries
-from fleetledger.coordinator.topics.cohorts.judging import member_of
+from fleetledger.coordinator.topics.cohorts.judging import member_of, owing
+from fleetledger.coordinator.topics.cohorts.requests import sum_request
 from fleetledger.coordinator.topics.cohorts.state import CohortProgress, Joined, Purpose
 from fleetledger.coordinator.topics.contributions.state import MaskedPart
 from fleetledger.coordinator.topics.stages.rules import Stages
@@ -64,7 +65,7 @@ class MaskedCohorts:
         # While the coordinator was away nobody could answer.
         since_ns = max(cohort.began_ns, self._live.started_ns or 0)
         late = now_ns - since_ns >= self._rules.answer_seconds * NANOSECONDS
-        owes = self.owes(cohort)
+        owes = owing(self._state, cohort)
         if any(self._takes_part(device) for device in owes) and not late:
             return Decision()
         if cohort.step == "silent" and not owes:
@@ -77,13 +78,6 @@ class MaskedCohorts:
         if lineage is None or lineage.digest != cohort.body.lineage:
             return "what its words were made with leads no more"
         return "" if number is None or self._takes_answers(number) else f"round {number} is closed"
-
-    def owes(self, cohort: CohortProgress) -> list[DeviceId]:
-        """Return the members that have not done what the step asks."""
-        if cohort.step != "mask":
-            return cohort.owes()
-        given = self._state.contributions.masked.get(cohort.body.number, {})
-        return [device for device in cohort.present if device not in given]
 
     def _silent(self, cohort: CohortProgress, more: Iterable[DeviceId]) -> Decision:
         """Go on without members; where nobody is missing, open at once."""
@@ -123,26 +117,10 @@ class MaskedCohorts:
 
     def _sum(self, cohort: CohortProgress) -> SumCohort:
         """Return what a worker needs to take the masks off."""
-        state, body = self._state, cohort.body
-        given = state.contributions.masked.get(body.number, {})
-        undone = [state.cohorts.by_number[number] for number in cohort.undoes]
-        opened = None if body.round is None else state.rounds.by_number[body.round].opened
-        lineage = state.lineages.current
+        number, lineage = cohort.body.round, self._state.lineages.current
         assert lineage is not None
-        return SumCohort(
-            cohort=body,
-            lineage=lineage,
-            words=tuple(MemberWords(who, given[who].payload) for who in cohort.present),
-            silent=cohort.silent,
-            seeds={who: dict(seeds) for who, seeds in cohort.seeds.items()},
-            shares={who: dict(shares) for who, shares in cohort.shares.items()},
-            undone=tuple(
-                held.payload
-                for one in undone
-                for held in state.contributions.of(one.body.device).held_parts()
-            ),
-            round=opened,
-        )
+        opened = None if number is None else self._state.rounds.by_number[number].opened
+        return sum_request(cohort, self._state.contributions, lineage, opened)
 
     def summed(self, body: entries.CohortSummed | entries.CohortEnded) -> Decision:
         """Record what a worker made of a cohort, unless it is over by now."""

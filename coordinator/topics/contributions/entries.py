@@ -79,6 +79,13 @@ def counted_of(part: Part, device: DeviceId) -> state.CountedPart:
     )
 
 
+def counted_sum(body: CohortSummed) -> state.CountedPart:
+    """Return what the state keeps of a cohort's sum."""
+    key, samples = PartKey(stage=body.stage, part=body.number), dict(body.samples)
+    size, members = body.payload_bytes, len(body.members)
+    return state.CountedPart(body.device, key, body.payload, body.lineage, samples, size, members)
+
+
 def _accept(
     contributions: state.ContributionsState, body: ContributionAccepted, at: EntryContext
 ) -> None:
@@ -142,20 +149,11 @@ def _count_cohort(
     for device in body.members:
         contributions.unmask(body.number, device, "summed")
     contributions.masked.pop(body.number, None)
-    key = PartKey(stage=body.stage, part=body.number)
-    item = state.CountedPart(
-        body.device,
-        key,
-        body.payload,
-        body.lineage,
-        dict(body.samples),
-        body.payload_bytes,
-        len(body.members),
-    )
+    item = counted_sum(body)
     contributions.give(at.index, item, "held" if body.round is None else "answer")
     if body.round is None:
         given = contributions.by_device.setdefault(body.device, state.DeviceContributions())
-        given.put(key, state.KnownPart(at.index, 0, body.payload))
+        given.put(item.key, state.KnownPart(at.index, 0, body.payload))
         contributions.last_answer_ns[body.stage] = at.time_ns
 
 

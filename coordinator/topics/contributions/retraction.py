@@ -14,7 +14,7 @@ from collections.abc import Collection
 
 from fleetledger.coordinator.core.decision import Decision, record, together
 from fleetledger.coordinator.core.entry import OPERATOR
-from fleetledger.coordinator.core.phrases import count_of
+from fleetledger.coordinator.core.phrases import count_of, natural, some
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.topics.contributions import entries
@@ -22,6 +22,7 @@ from fleetledger.coordinator.topics.contributions.commands import CountIn, Retra
 from fleetledger.coordinator.topics.contributions.state import DeviceContributions
 from fleetledger.coordinator.topics.devices.rules import check_admitted
 from fleetledger.coordinator.topics.rounds.entries import DescentMarked
+from fleetledger.schemas.cohorts import cohort_device, is_cohort
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.values import DeviceId
 
@@ -34,22 +35,42 @@ class Retracting:
 
     def gave(self, device: DeviceId) -> bool:
         """Return whether something of a device is in a sum or a mean."""
-        held = self._state.contributions.of(device).held_parts()
+        known = self._state.contributions.of(device)
+        held = any(known.parts[part.key].cohort is None for part in known.held_parts())
         return bool(held or self._state.rounds.of(device).averaged)
 
     def retract(self, command: RetractContributions) -> tuple[Decision, str]:
         """Return what a retraction decides, in words too; raise `CommandError` for nothing."""
+        if is_cohort(command.device):
+            return self._retract_cohort(command)
         if command.device not in self._state.devices.retired:
             check_admitted(self._state, command.device)
+        return self._retract(command)
+
+    def _retract_cohort(self, command: RetractContributions) -> tuple[Decision, str]:
+        """Take the sum of a cohort out, and those that take something out of it again."""
+        cohorts = self._state.cohorts.by_number.values()
+        out = {command.device}
+        for cohort in cohorts:  # later ones undo earlier ones
+            if out & {cohort_device(number) for number in cohort.undoes}:
+                out.add(cohort.body.device)
+        decision, said = self._retract(command)
+        for device in sorted(out - {command.device}, key=natural):
+            if self.gave(device):
+                more, words = self._retract(command.model_copy(update={"device": device}))
+                decision, said = decision + more, f"{said}; with it {words}"
+        return decision, said
+
+    def _retract(self, command: RetractContributions) -> tuple[Decision, str]:
         known = self._state.contributions.of(command.device)
         parts = {
             held.key: held.payload
             for held in known.held_parts()
-            if command.part in (None, held.key)
+            if command.part in (None, held.key) and known.parts[held.key].cohort is None
         }
         rounds = self._rounds(command)
         if not parts and not rounds:
-            raise CommandError(_nothing(command, known))
+            raise CommandError(self.in_cohorts(command.device) or _nothing(command, known))
         decision, said = Decision(), []
         if parts:
             decision += together(self._taken_out(command, known, key) for key in parts)
@@ -59,6 +80,18 @@ class Retracting:
             decision += record(marked, actor=OPERATOR)
             said.append(_said_of_rounds(marked))
         return decision, ". ".join(said)
+
+    def in_cohorts(self, device: DeviceId) -> str:
+        """Return in which cohorts' sums a device is, with the way out; empty where in none."""
+        cohorts = self._state.cohorts.by_number.values()
+        found = [one.body.device for one in cohorts if one.step == "summed" and one.has(device)]
+        if not found:
+            return ""
+        return (
+            f"device: what {str(device)!r} gave is in the sum of {some(found)}, and does not leave "
+            f"it alone; `fleetledger ledger retract {found[-1]} --reason TEXT` takes the whole sum "
+            "out, and the device itself takes its own out in another cohort"
+        )
 
     def _taken_out(
         self, command: RetractContributions, known: DeviceContributions, key: PartKey

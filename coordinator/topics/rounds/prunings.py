@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.topics.cohorts.entries import CohortPruned
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.rounds.entries import AnswersPruned, WeightsPruned
 from fleetledger.schemas.values import Digest
@@ -21,14 +22,14 @@ class Prunings:
 
     _missing: dict[Digest, int | None] = field(default_factory=dict)
     """Missing blobs, with the round that each answered; None where it is no answer."""
-    _weights: set[str] = field(default_factory=set)
+    _named: set[str] = field(default_factory=set)
     _rounds: set[int] = field(default_factory=set)
 
     def apply(self, entry: Entry, missing: Collection[Digest]) -> None:
         """Take in the next entry, of whose blobs these are missing."""
         body = entry.body
-        if entry.kind == WeightsPruned.kind:
-            self._weights.update(body["digests"])
+        if entry.kind in {WeightsPruned.kind, CohortPruned.kind}:
+            self._named.update(body["digests"])
         elif entry.kind == AnswersPruned.kind:
             self._rounds.update((body["number"], *body.get("began", ())))
         if not missing:
@@ -44,7 +45,7 @@ class Prunings:
             (
                 digest
                 for digest, answers in self._missing.items()
-                if digest not in self._weights and answers not in self._rounds
+                if digest not in self._named and answers not in self._rounds
             ),
             None,
         )

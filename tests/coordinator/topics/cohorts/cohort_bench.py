@@ -17,6 +17,7 @@ from fleetledger.coordinator.models.cohort_sum import ended, summed_statistics
 from fleetledger.coordinator.topics.cohorts.state import CohortProgress
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
 from fleetledger.coordinator.topics.stages.commands import OpenStage
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.privacy.masks import SharedSecret, commitment, derived, mask, own_key
@@ -36,7 +37,7 @@ from fleetledger.schemas.cohorts import (
 )
 from fleetledger.schemas.contributions import Contribution, PartKey
 from fleetledger.schemas.receipts import Receipt
-from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from tests.coordinator.core.harness import BACKBONE, Bench, names, receipt
 from tests.methods.samples import NAMES, WIDTH, make_samples
 
@@ -48,32 +49,35 @@ PRIVACY = PrivacyRules(masks=True, cohort=4, least=3, wait_seconds=50, answer_se
 SAMPLES = 40
 
 
-def part_of(number: int) -> Any:
+def part_of(number: int, width: int = WIDTH) -> Any:
     """Statistics of one device, which are an unmasked part too."""
     samples = make_samples(number, SAMPLES)
-    return DEVICE.finish(TOLD, samples.features, samples.labels)
+    features = np.resize(samples.features, (SAMPLES, width))
+    return DEVICE.finish(COORDINATOR.assign({}, width), features, samples.labels)
 
 
 class Member:
     """A device in cohorts."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, lineage: BackboneImported = LED) -> None:
         self.name = DeviceId(f"dev-{number}")
-        self.number = number
         self.part = 0
         self.secret = bytes([number]) * 32
-        self.made = part_of(number)
+        self.lineage = lineage.digest
+        self.told: Any = COORDINATOR.read_assignment(lineage.settings)
+        self.made = part_of(number, lineage.feature_width)
+        self.layout: tuple[ClassName, ...] = NAMES
 
     def join(self, stage: int = 1, **changes: object) -> CohortJoin:
         """Say that the part is ready; each join has a key of its own."""
         self.part += 1
         self.key = own_key(self.secret, str(self.part))
         public = Hex32(self.key.public_key().public_bytes_raw().hex())
-        words = DEVICE.to_words(TOLD, self.made.payload, NAMES)
+        words = DEVICE.to_words(self.told, self.made.payload, self.layout)
         given: dict[str, object] = {
             "stage": stage,
             "part": self.part,
-            "lineage": LED.frozen.digest,
+            "lineage": self.lineage,
             "mask_key": public,
             "commitment": Digest(commitment(words, self.secret)),
         }
@@ -92,11 +96,11 @@ class Member:
         """Return what it gives behind masks."""
         place, secrets = cohort.devices.index(self.name), self._secrets(cohort)
         own = derived(self.secret, f"own/{cohort.name}")
-        vector = DEVICE.to_words(TOLD, self.made.payload, cohort.class_names)
+        vector = DEVICE.to_words(self.told, self.made.payload, cohort.class_names)
         if negative:
             vector = np.zeros_like(vector) - vector
         if wrong:
-            vector[0] += np.uint64(7)
+            vector[-1:] -= np.uint64(10**12)
         seeds = {other: secret.seed for other, secret in secrets.items()}
         payload = mask(vector, place, seeds, own).astype("<u8").tobytes()
         shares = split(own, cohort.threshold, len(cohort.members))
@@ -110,7 +114,7 @@ class Member:
             revision=0,
             payload_kind="masked",
             method="fed3r",
-            lineage=LED.frozen.digest,
+            lineage=self.lineage,
             payload=Digest.of(payload),
             payload_bytes=len(payload),
             samples={},
