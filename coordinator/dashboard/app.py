@@ -22,6 +22,7 @@ from fleetledger.coordinator.core.state_fold import StateKeeper
 from fleetledger.coordinator.dashboard import answers
 from fleetledger.coordinator.dashboard.action_routes import action_routes
 from fleetledger.coordinator.dashboard.follower import LedgerFollower, NewEntries
+from fleetledger.coordinator.dashboard.inspection import Inspecting, inspection_route
 from fleetledger.coordinator.dashboard.metrics.routes import Metered, metric_routes
 from fleetledger.coordinator.dashboard.page import Page
 from fleetledger.coordinator.dashboard.pages import PAGES
@@ -132,6 +133,7 @@ def make_app(
     metrics name devices; `doors` are ways in other than those of `home`.
     """
     settings, verification = load(home), Verification(home, now_ns)
+    inspecting = Inspecting(home, now_ns)
     method = settings.method.name if settings.learning else "none"
     dashboard = answers.Dashboard(
         home,
@@ -149,6 +151,7 @@ def make_app(
             *login_routes(doors, LOGIN, answers.draw_login),
             stream_route(follower),
             verification_route(verification),
+            inspection_route(inspecting),
             *action_routes(),
             *metric_routes(Metered(states, now_ns, dashboard.method, per_device)),
             TEMPLATES.mount(),
@@ -165,7 +168,8 @@ def make_app(
         },
     )
     app.state.dashboard, app.state.pages = dashboard, pages
-    app.state.verification, app.state.states = verification, states
+    app.state.verification, app.state.inspecting = verification, inspecting
+    app.state.states = states
     app.state.doors, app.state.follower = doors, follower
     return app
 
@@ -182,9 +186,9 @@ def _answering(
 ) -> Callable[[Request], object]:
     def made(request: Request) -> Response:
         asked = Asked(request.path_params, dict(request.query_params))
-        verification = request.app.state.verification.now
-        states = request.app.state.states
-        with open_sources(states, dashboard.now_ns, verification) as sources:
+        kept = request.app.state
+        known = kept.verification.now, kept.inspecting.now
+        with open_sources(kept.states, dashboard.now_ns, *known) as sources:
             model = page.read(sources, asked)
             size = sources.ledger.size
         if as_json or wants_json(request):

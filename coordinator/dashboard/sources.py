@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.core.state_fold import StateKeeper, state_of
+from fleetledger.coordinator.dashboard.inspection import InspectionNow
 from fleetledger.coordinator.dashboard.verification import VerificationNow
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live import snapshot
@@ -37,6 +38,8 @@ class Sources:
     now_ns: int
     verification: VerificationNow | None = None
     """The last verification of the ledger that was asked for here; None before the first."""
+    inspection: InspectionNow | None = None
+    """The last inspection that was asked for here; None before the first."""
 
     @property
     def state(self) -> State:
@@ -63,10 +66,12 @@ def open_sources(
     states: StateKeeper,
     now_ns: Callable[[], int],
     verification: VerificationNow | None = None,
+    inspection: InspectionNow | None = None,
 ) -> Iterator[Sources]:
     """Open what pages are made from, for one page; raise `LedgerError` where there is none."""
     with states.reading() as ledger:
-        yield Sources(states.home, ledger, read_live(states.home), now_ns(), verification)
+        live = read_live(states.home)
+        yield Sources(states.home, ledger, live, now_ns(), verification, inspection)
 
 
 _DIGITS = 18

@@ -6,6 +6,7 @@ from fleetledger.coordinator.dashboard.pages import (
     contributions,
     device,
     fleet,
+    inspection,
     ledger,
     model,
     models,
@@ -31,6 +32,13 @@ PAGES = (
     Page("round", "/rounds/{number}", round.read, under="stages"),
     Page(
         "contributions", "/contributions", contributions.read, nav="Contributions", of_learning=True
+    ),
+    Page(
+        "inspection",
+        "/inspection",
+        inspection.read,
+        under="contributions",
+        of_learning=True,
     ),
     Page("classes", "/classes", classes.read, nav="Classes", of_learning=True),
     Page("ledger", "/ledger", ledger.read, nav="Ledger"),

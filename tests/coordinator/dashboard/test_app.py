@@ -23,6 +23,7 @@ from tests.coordinator.dashboard.vendored import VENDORED, Vendored
 STATIC = Path(dashboard.__file__).parent / "static"
 ADDRESSES = [
     *("/", "/devices/dev-1", "/models", "/models/1", "/stages", "/stages/1", "/contributions"),
+    "/inspection",
     *("/classes", "/ledger", "/trust", "/traffic", "/problems", "/rollouts"),
 ]
 """One of each page, in the fleet that tests make."""

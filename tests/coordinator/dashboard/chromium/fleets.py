@@ -39,7 +39,7 @@ MINUTE, HOUR = 60 * SECOND, 3600 * SECOND
 TEN_MINUTES = 10 * MINUTE
 _POINTS = 12
 _LISTS = ("/", "/rollouts", "/models", "/stages", "/contributions", "/classes", "/ledger", "/trust")
-_LISTS += ("/traffic", "/problems", "/devices/nobody")
+_LISTS += ("/inspection", "/traffic", "/problems", "/devices/nobody")
 _LETTERS = "conveyor-north-camera-above-the-second-sorting-table-behind"
 
 

@@ -3,13 +3,15 @@
     python -m tests.coordinator.dashboard.chromium.pictures
 
 The demo's five devices learn ten digits; then one is ended without a word, and Chromium takes the
-pictures into `docs/images/dashboard/`, with a palette of 256 colours, which keeps them small.
+pictures into `docs/images/dashboard/`, with a palette of 256 colours, which keeps them small. The
+page of the inspection is of fourteen devices with digits, of which two label wrongly.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,18 @@ from typing import Any
 from PIL import Image
 
 from fleetledger.coordinator.dashboard.pages import PAGES
-from tests.coordinator.dashboard.chromium.browsing import Browsing, chromium, example_pages
+from tests.coordinator.dashboard.chromium.browsing import (
+    Browsing,
+    chromium,
+    cut,
+    example_pages,
+    too_wide,
+    violations,
+)
 from tests.coordinator.dashboard.chromium.fleet import DashboardProgram, RealFleet
+from tests.coordinator.dashboard.chromium.fleets import Fleet, served
+from tests.coordinator.dashboard.served import settled
+from tests.coordinator.models.digit_home import dealt, write_home
 
 OUT = Path(__file__).parents[4] / "docs" / "images" / "dashboard"
 MOST_BYTES = 150_000
@@ -43,11 +55,28 @@ def main() -> None:
                 fleet.learn()
             dashboard = DashboardProgram(fleet.home)
             try:
+                take_inspection(browser, Path(folder, "inspected"))
                 _take(fleet, dashboard, Browsing(browser.new_context()))
             finally:
                 dashboard.stop()
         finally:
             fleet.close()
+
+
+def take_inspection(browser: Any, home: Path) -> None:
+    """Make the picture of an inspection that finds two devices."""
+    write_home(home, dealt(14, (7, 9)))
+    with served(Fleet(settled(home), time.time_ns(), ())) as (url, cookie):
+        browsing = Browsing(browser.new_context())
+        browsing.context.add_cookies([cookie])
+        page = browsing.page()
+        page.goto(f"{url}/inspection")
+        page.click("text=Inspect now")
+        while page.query_selector("text=dev-7, class by class") is None:
+            page.reload()
+        shoot(page, OUT / "inspection-light.png", "light", (1280, 1000))
+        wrong = [*too_wide(page), *cut(page), *violations(page)]
+        assert not wrong, wrong
 
 
 def _take(fleet: RealFleet, dashboard: DashboardProgram, browsing: Browsing) -> None:
