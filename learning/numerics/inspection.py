@@ -9,6 +9,10 @@ judges' weight, which is a judge's samples up to a cap, times the trust in it:
     overall   of all classes, more than `overall` are worse off
     class     of one of its classes more than `one_class` are, and by many times the usual
 
+Beside harm stands what is unlike the others: a unit whose class means lie `unlike` times as far
+from the others' as usual (`likeness`), though nobody may be the worse for it: a broken camera, or a
+trigger that images of others do not have.
+
 Judges that lie are not believed: trust is the positive part of the leading eigenvector of the
 matrix of who helps whom, whose sign divides a fleet into camps, and the larger camp is believed.
 At most a few units are left out at a time, the worst first, and the others are judged without
@@ -29,6 +33,7 @@ import numpy.typing as npt
 
 from fleetledger.learning.numerics.blas import one_blas_thread
 from fleetledger.learning.numerics.leave_out import FittedModel, Judges, UnitMoments
+from fleetledger.learning.numerics.likeness import Likeness, UsualFigures
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -49,6 +54,12 @@ class InspectionRules:
     one_class: float = 0.8
     usual: float = 8.0
     """Times the median size of a unit's influence on a class, at least, for the third rule."""
+    unlike: float = 2.5
+    """Times the usual distance of class means from those of the others, at least, to be unlike."""
+    spreads: float = 4.0
+    """Powers of the ratio of the middle distance to the 16th percentile, at least, to be unlike."""
+    apart: float = 2.25
+    """Ratio of the 90th to the 10th percentile of distances from which on a fleet has two camps."""
     judges: int = 4
     """Fewer judges than this judge nobody."""
     material: float = 0.5
@@ -75,6 +86,8 @@ class ClassVerdict:
     judges: int
     harm: float
     flagged: bool
+    unlike: float
+    """Times the usual distance of its mean from the others'; zero where nobody can tell."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +102,9 @@ class UnitVerdict:
     """Mean change of a judge's squared error per sample in all its classes."""
     judged: bool
     flagged: bool
+    distance: float
+    """Times the usual distance of its class means from the others'; zero where nobody can tell."""
+    unlike: bool
     classes: tuple[ClassVerdict, ...]
     """Classes that the unit gave samples of and that enough others can judge."""
     unjudged: tuple[int, ...]
@@ -108,6 +124,11 @@ class Inspection:
     def flagged(self) -> tuple[int, ...]:
         """Places of the units that harm the others."""
         return tuple(place for place, one in enumerate(self.verdicts) if one.flagged)
+
+    @property
+    def unlike(self) -> tuple[int, ...]:
+        """Places of the units whose classes are not those of the others."""
+        return tuple(place for place, one in enumerate(self.verdicts) if one.unlike)
 
 
 def inspect_units(
@@ -134,10 +155,10 @@ def _inspected(fleet: _Fleet) -> Inspection:
     while True:
         found = fleet.judge(left_out, passes)
         passes, camps = passes + 1, camps or found.camps(left_out)
-        new = np.flatnonzero(found.flagged & ~left_out)
+        new = np.flatnonzero((found.flagged | found.unlike) & ~left_out)
         if not len(new):
             return Inspection(found.verdicts(), camps, passes)
-        worst = new[np.argsort(-found.size[new], kind="stable")]
+        worst = new[np.lexsort((-found.distance[new], -found.size[new], ~found.flagged[new]))]
         left_out[worst[: max(rules.at_once, len(units) // 20)]] = True
 
 
@@ -150,6 +171,7 @@ class _Fleet:
         self.there = np.array([len(unit.rows) > 0 for unit in units], bool) & (samples > 0)
         self.has = np.array([unit.counts > 0 for unit in units]) & self.there[:, np.newaxis]
         cap = float(np.median(samples[self.there])) if self.there.any() else 1.0
+        self.likeness = Likeness(units, ridge)
         self.weight = np.where(self.there, np.minimum(samples, cap) / cap, 0.0)
 
     def judge(self, left_out: Flags, number: int) -> _Judged:
@@ -219,6 +241,20 @@ class _Judged:
         of_all = _mean(overall > 0, trusted) > rules.overall
         of_all &= _mean(overall, trusted) > material
         self.flagged = self._judged & (of_own | of_all | self._class_flags.any(axis=1))
+        self._compare(inside)
+
+    def _compare(self, inside: Integers) -> None:
+        """Find whose class means are not those of the units inside."""
+        fleet, rules = self._fleet, self._fleet.rules
+        among = np.zeros(len(self.flagged), bool)
+        among[inside] = True
+        by_class = fleet.likeness.by_class(among, rules.judges)
+        figures = np.nan_to_num(fleet.likeness.figures(by_class))
+        usual = UsualFigures.of(figures[among])
+        self.distance = figures / usual.middle
+        self._class_distance = np.nan_to_num(by_class) / usual.middle
+        self.unlike = self.distance > max(rules.unlike, usual.spread**rules.spreads)
+        self._apart = among & (usual.reach > rules.apart) & (figures > usual.between)
 
     def verdicts(self) -> tuple[UnitVerdict, ...]:
         """Return the verdict on each unit."""
@@ -234,6 +270,8 @@ class _Judged:
             harm=float(self.size[place]),
             judged=bool(self._judged[place]),
             flagged=bool(self.flagged[place]),
+            distance=float(self.distance[place]),
+            unlike=bool(self.unlike[place]),
             classes=tuple(self._class(place, int(c)) for c in np.flatnonzero(judged)),
             unjudged=tuple(map(int, np.flatnonzero(has & ~judged))),
         )
@@ -246,15 +284,18 @@ class _Judged:
             judges=int(judges.sum()),
             harm=float(self._class_harm[place, column]),
             flagged=bool(self._class_flags[place, column]),
+            unlike=float(self._class_distance[place, column]),
         )
 
     def camps(self, left_out: Flags) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
         """Return two camps, where it is not clear which of them is honest."""
         there, weight = self._fleet.there, self._fleet.weight
-        second = there & (left_out | self.flagged | (self._direction < _OTHER_CAMP))
-        if weight[second].sum() < self._fleet.rules.camp * weight.sum() or not second.any():
-            return None
-        return _places(there & ~second), _places(second)
+        harmful = left_out | self.flagged | (self._direction < _OTHER_CAMP)
+        for other in (harmful, left_out | self.unlike | self._apart):
+            second = there & other
+            if second.any() and weight[second].sum() >= self._fleet.rules.camp * weight.sum():
+                return _places(there & ~second), _places(second)
+        return None
 
 
 def _leading(own: Floats, asked: Flags, weight: Floats, inside: Integers) -> Floats:
