@@ -58,5 +58,5 @@ def inspect(
     except (LedgerError, BlobError) as error:
         stop(str(error), ExitCode.FAILED)
     command_output.show(report, as_json=as_json)
-    if report.harmful or report.warnings:
+    if report.harmful or report.unlike or report.warnings:
         raise typer.Exit(ExitCode.FAILED)

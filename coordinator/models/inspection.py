@@ -75,9 +75,9 @@ class InspectedUnits:
         order = sorted(range(len(self.units)), key=self._rank)
         return tuple(self._device(place) for place in order)
 
-    def _rank(self, place: int) -> tuple[bool, float]:
+    def _rank(self, place: int) -> tuple[bool, bool, float]:
         verdict = self.found.verdicts[place]
-        return not verdict.flagged, -verdict.harm
+        return not verdict.flagged, not verdict.unlike, -verdict.harm
 
     def _device(self, place: int) -> InspectedDevice:
         verdict, camps = self.found.verdicts[place], self.found.camps or ((), ())
@@ -88,6 +88,7 @@ class InspectedUnits:
             harmed=verdict.harmed,
             judges=verdict.judges,
             harm=_rounded(verdict.harm),
+            distance=_rounded(verdict.distance),
             classes=tuple(
                 InspectedClass(
                     name=self.names[one.column],
@@ -95,6 +96,7 @@ class InspectedUnits:
                     judges=one.judges,
                     harm=_rounded(one.harm),
                     flagged=one.flagged,
+                    distance=_rounded(one.unlike),
                 )
                 for one in verdict.classes
             ),
@@ -230,10 +232,12 @@ def _names(parts: LineageParts, units: Sequence[Unit]) -> tuple[ClassName, ...]:
     return tuple(sorted({parts.resolution.get(name, name) for one in told for name in one}))
 
 
-def _word(verdict: UnitVerdict) -> Literal["harms", "no harm", "not judged"]:
-    if not verdict.judged:
-        return "not judged"
-    return "harms" if verdict.flagged else "no harm"
+def _word(verdict: UnitVerdict) -> Literal["harms", "unlike", "no harm", "not judged"]:
+    if verdict.flagged:
+        return "harms"
+    if verdict.unlike:
+        return "unlike"
+    return "no harm" if verdict.judged else "not judged"
 
 
 def _rounded(figure: float) -> float:

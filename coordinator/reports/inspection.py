@@ -12,6 +12,8 @@ from fleetledger.runtime.strict import Strict
 
 _MOST = 0.7
 """Share of judges from which on a class is named as worse."""
+_APART = 2.5
+"""Times the usual distance from which on a class is named as unlike."""
 _NAMED = 3
 """Classes that a sentence names."""
 
@@ -26,6 +28,8 @@ class InspectedClass(Strict):
     """Mean change of a judge's squared error per image; above zero for the worse."""
     flagged: bool
     """Whether this class alone tells that the device harms."""
+    distance: float
+    """Times the usual distance of its mean from the others'; zero where nobody can tell."""
 
     @property
     def words(self) -> str:
@@ -38,13 +42,15 @@ class InspectedDevice(Strict):
 
     name: Annotated[str, Column("device")]
     images: Annotated[int, Column("images")]
-    verdict: Annotated[Literal["harms", "no harm", "not judged"], Column("verdict")]
+    verdict: Annotated[Literal["harms", "unlike", "no harm", "not judged"], Column("verdict")]
     harmed: int
     """Others whose error on its classes is larger with it."""
     judges: int
     """Others that judge it."""
     harm: float
     """Mean change of a judge's squared error per image; above zero for the worse."""
+    distance: float
+    """Times the usual distance of its classes from the others'; zero where nobody can tell."""
     classes: tuple[InspectedClass, ...]
     """Its classes that enough others have."""
     unjudged: tuple[str, ...]
@@ -78,7 +84,15 @@ class InspectionReport(Report):
     @property
     def harmful(self) -> tuple[str, ...]:
         """Names of those that harm."""
-        return tuple(one.name for one in self.devices if one.verdict == "harms")
+        return self._named("harms")
+
+    @property
+    def unlike(self) -> tuple[str, ...]:
+        """Names of those whose classes are not those of the others, though they harm nobody."""
+        return self._named("unlike")
+
+    def _named(self, verdict: str) -> tuple[str, ...]:
+        return tuple(one.name for one in self.devices if one.verdict == verdict)
 
     @property
     def answer(self) -> str:
@@ -86,13 +100,13 @@ class InspectionReport(Report):
         judged = sum(one.verdict != "not judged" for one in self.devices)
         if not judged:
             return "Nobody can be judged."
-        bad = self.harmful
-        if not bad:
+        bad, other = self.harmful, self.unlike
+        found = [f"{some(bad)} {agree(len(bad), 'harms', 'harm')} the model"] if bad else []
+        if other:
+            found.append(f"{some(other)} {agree(len(other), 'is', 'are')} unlike the others")
+        if not found:
             return f"No harm seen of {count_of(judged, 'device')}."
-        return (
-            f"{some(bad)} {agree(len(bad), 'harms', 'harm')} the model, of "
-            f"{count_of(judged, 'device')} that could be judged."
-        )
+        return f"{'; '.join(found)}, of {count_of(judged, 'device')} that could be judged."
 
     def above(self) -> Iterator[str]:
         """Return the answer and what is not certain of it."""
@@ -102,7 +116,7 @@ class InspectionReport(Report):
     def below(self) -> Iterator[str]:
         """Return what could not be read, and the way out."""
         yield from self.unread
-        if self.harmful:
+        if self.harmful or self.unlike:
             yield (
                 "Nothing was changed. `fleetledger ledger retract DEVICE --reason TEXT` takes out "
                 "what a device gave."
@@ -120,6 +134,11 @@ def sentence_of(one: InspectedDevice) -> str:
             return "gave no images that count"
         few = agree(one.judges, "is", "are")
         return f"{count_of(one.judges, 'other')} can judge it, which {few} too few{lacking}"
+    if one.verdict == "unlike":
+        far = sorted(one.classes, key=lambda c: -c.distance)[:_NAMED]
+        names = [c.name for c in far if c.distance > _APART]
+        whose = f"{agree(len(names), 'class', 'classes')} {some(names)}" if names else "its classes"
+        return f"{whose} {_times(one.distance)} as far from the others' as usual{lacking}"
     if one.verdict == "no harm":
         return f"helps {_of_others(one.judges - one.harmed, one.judges)}{lacking}"
     worse = [c for c in one.classes if c.flagged or c.harmed > _MOST * c.judges]
@@ -127,6 +146,10 @@ def sentence_of(one: InspectedDevice) -> str:
     if not worse:
         return f"makes {_of_others(one.harmed, one.judges)} worse{lacking}"
     return f"makes {', '.join(c.words for c in worse)}{lacking}"
+
+
+def _times(distance: float) -> str:
+    return f"{distance:.2g} times" if distance < 10 else f"{distance:.0f} times"
 
 
 def _of_others(count: int, of: int) -> str:

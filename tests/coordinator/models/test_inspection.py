@@ -62,6 +62,22 @@ def test_of_honest_devices_nobody_is_named(good: Path) -> None:
     assert report.answer == "No harm seen of 14 devices."
 
 
+def test_a_smudged_lens_that_harms_nobody_is_unlike(tmp_path: Path) -> None:
+    fleet = dealt(14)
+    h, y = fleet["dev-3"]
+    smudged = h.copy()
+    smudged[:, ::4] = 60
+    write_home(tmp_path, {**fleet, "dev-3": (smudged, y)})
+    report = report_of(tmp_path)
+    first = report.devices[0]
+    assert (report.unlike, report.harmful, first.name) == (("dev-3",), (), "dev-3")
+    assert report.answer == "dev-3 is unlike the others, of 14 devices that could be judged."
+    assert first.sentence.startswith("classes ")
+    assert " times as far from the others' as usual" in first.sentence
+    assert first.distance > 2.5
+    assert "retract" in " ".join(report.below())
+
+
 def test_a_sentence_names_the_classes_that_others_lose_by(bad: Path) -> None:
     first = report_of(bad).devices[0]
     worst = max(first.classes, key=lambda one: (one.flagged, one.harm))
