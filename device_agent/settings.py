@@ -211,6 +211,11 @@ class AgentPrivacySettings(Strict):
     nothing of this device's samples in any other way."""
     least_cohort: int = Field(default=LEAST_MEMBERS, ge=LEAST_MEMBERS, le=MOST_MEMBERS)
     """Fewest devices with which this one is summed; to a smaller cohort it gives nothing."""
+    max_epsilon: float | None = Field(default=None, gt=0, le=1000, examples=[8.0])
+    """Most epsilon that this device's contributions may spend, by the fleet's differential privacy:
+    docs/noise.md. With it, a fleet that adds no noise gets nothing from this device."""
+    max_delta: float = Field(default=1e-5, gt=0, lt=1)
+    """Largest delta of that epsilon."""
 
 
 class TrustSettings(Strict):

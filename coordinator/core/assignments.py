@@ -7,6 +7,7 @@ from fleetledger.coordinator.topics.cohorts.state import OPEN
 from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.cohorts import CohortOrder
+from fleetledger.schemas.privacy import Privacy
 from fleetledger.schemas.rounds import RoundOrder, RoundTerms
 from fleetledger.schemas.values import DeviceId
 
@@ -59,8 +60,16 @@ def _assignment(state: State, action: int, order: RoundOrder | None) -> Assignme
         phases=lineage.phases,
         round=order,
         requires=lineage.requires,
-        privacy=state.stages.by_number[stage].privacy,
+        privacy=_privacy(state, stage),
     )
+
+
+def _privacy(state: State, stage: int) -> Privacy | None:
+    """Return masks of the stage and noise of the lineage; None where there are neither."""
+    masked, noise = state.stages.by_number[stage].privacy, state.lineages.noise
+    if noise is None:
+        return masked
+    return Privacy(masks=None if masked is None else masked.masks, noise=noise)
 
 
 def _cohort_order(state: State, device: DeviceId) -> CohortOrder | None:

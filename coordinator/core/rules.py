@@ -8,10 +8,12 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.coordinator.topics.rollouts.plan import ADAPTED, AUTOMATIC, RolloutPlan
+from fleetledger.learning.privacy.accounting import Spending, multiplier_for
 from fleetledger.methods.training.robust import Robust, refuse_running
+from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.cohorts import LEAST_MEMBERS, MOST_MEMBERS
-from fleetledger.schemas.privacy import Masks, Privacy
+from fleetledger.schemas.privacy import Masks, Noise, Privacy
 from fleetledger.schemas.values import FleetId
 from fleetledger.schemas.wire import OWN, WireRange
 
@@ -268,6 +270,43 @@ class BoundRules(Strict):
     """Devices that must give the class, or answer, for both shares to hold."""
 
 
+class NoiseRules(Strict):
+    """Noise of differential privacy, from the next frozen model on: docs/noise.md."""
+
+    protects: Literal["image", "device"] = "image"
+    """Whether nobody can tell of one image that it was there, or of all that one device gives."""
+    epsilon: float = Field(gt=0, le=1000)
+    """Budget of a device: what all its contributions together may spend."""
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+    """Chance with which epsilon may fail; less than one in the number of images, or of devices."""
+    parts: int = Field(default=1, ge=1, le=10_000)
+    """Contributions that the budget is for, one for each time that what is protected is given: of
+    an image its part and every revision of it, of a device every part. More need more noise."""
+    multiplier: float | None = Field(default=None, gt=0, le=1e6)
+    """Deviation of the noise over the largest length by which what is protected changes a part;
+    left out, what the budget asks for."""
+    clip: int = Field(default=12, ge=1, le=127)
+    """Root of the mean square to which features of an image are scaled down, of 127."""
+    sharers: int = Field(default=1, ge=1, le=MOST_MEMBERS)
+    """Behind masks: members of a cohort whose noise together is enough, so that each adds less. Of
+    these none may help the coordinator; every opened sum has 4 members of cohorts from 8 on."""
+
+    @property
+    def told(self) -> Noise:
+        """What devices are told of it."""
+        multiplier = self.multiplier
+        if multiplier is None:
+            multiplier = multiplier_for(self.epsilon, self.delta, Spending(1.0, self.parts))
+        return Noise(
+            protects=self.protects,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            multiplier=multiplier,
+            clip=self.clip,
+            sharers=self.sharers,
+        )
+
+
 class PrivacyRules(Strict):
     """How devices keep their numbers to themselves, from the next stage on: docs/masks.md."""
 
@@ -285,11 +324,19 @@ class PrivacyRules(Strict):
     keep_masked: bool = False
     """Whether what devices give behind masks is kept once the sum is known, so that `fleetledger
     ledger replay` can make the sum again; 8 bytes for each number of each device."""
+    noise: NoiseRules | None = None
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.least > self.cohort:
             raise ValueError(f"least: {self.least}; give at most {self.cohort}, which cohort says")
+        sharers = 1 if self.noise is None else self.noise.sharers
+        most = Masks(least=self.least, most=self.cohort).least_honest if self.masks else 1
+        if sharers > most:
+            raise ValueError(
+                f"noise.sharers: {sharers}; a sum has {count_of(most, 'member')} for sure, so give "
+                "at most so many, or masks and larger cohorts"
+            )
         return self
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from fleetledger.export.preprocessing_file import load_preprocessing
 from fleetledger.methods.registry import statistics_coordinator
 from fleetledger.methods.requirements import requirements
 from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.privacy import Noise
 
 GoldenOf = Callable[[bytes, AnyPreprocessing], bytes]
 """From a frozen model to its golden batch."""
@@ -53,29 +55,38 @@ def prepare_backbone(
         wanted, limits = BackboneRequest(preprocessing, choice, pool), limits_of(settings)
         backbone = judged_backbone(data, wanted, limits)
         golden_of = partial(judged_golden, limits=limits)
-    imported, files = lineage_of(
-        backbone, file.stem, settings.method.name, settings.method.settings, golden_of
+    noise = settings.privacy.noise
+    method = OperatorsMethod(
+        settings.method.name, settings.method.settings, None if noise is None else noise.told
     )
+    imported, files = lineage_of(backbone, file.stem, method, golden_of)
     store = BlobStore(settings.blobs or blob_folder(home))
     for data in files:
         store.put(data)
     return imported
 
 
+@dataclass(frozen=True)
+class OperatorsMethod:
+    """A method by name, the operator's settings for it, and noise of privacy."""
+
+    name: str
+    settings: Mapping[str, Any]
+    noise: Noise | None = None
+
+
 def lineage_of(
     backbone: ImportedBackbone,
     name: str,
-    method: str,
-    settings: Mapping[str, Any],
+    method: OperatorsMethod,
     golden_of: GoldenOf = build_golden,
 ) -> tuple[BackboneImported, tuple[bytes, bytes]]:
     """Return what begins a lineage of statistics, with its files: frozen model and golden batch.
 
-    `settings` are the operator's for the method; `golden_of` runs the frozen model. Raises
-    `MethodError` and `ModelFileError`.
+    `golden_of` runs the frozen model. Raises `MethodError` and `ModelFileError`.
     """
-    side = statistics_coordinator(method)
-    assignment = side.assign(settings, backbone.feature_width)
+    side = statistics_coordinator(method.name)
+    assignment = side.assign(method.settings, backbone.feature_width, method.noise)
     after = side.feature_map(assignment)
     frozen = build_frozen(backbone.model, after.kind, after.matrix, feature_bits=after.feature_bits)
     golden = golden_of(frozen, backbone.preprocessing)
@@ -86,12 +97,12 @@ def lineage_of(
         preprocessing=backbone.preprocessing,
         backbone_width=backbone.feature_width,
         feature_width=assignment.columns,
-        method=method,
+        method=method.name,
         settings=assignment.model_dump(mode="json"),
         max_samples_per_part=assignment.settings.max_samples_per_part,
         min_samples_per_class=assignment.settings.min_samples_per_class,
         remarks=backbone.remarks,
-        requires=requirements(method),
+        requires=requirements(method.name),
     )
     return imported, (frozen, golden)
 

@@ -19,7 +19,7 @@ import numpy as np
 from fleetledger.coordinator.core import work
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.models.backbones import lineage_of
+from fleetledger.coordinator.models.backbones import OperatorsMethod, lineage_of
 from fleetledger.coordinator.models.cohort_sum import sum_of
 from fleetledger.coordinator.models.file_offers import offer_of
 from fleetledger.coordinator.models.job_runner import Finished
@@ -221,7 +221,8 @@ class NetworkMaker:
         base = base_of(network, described, blobs)
         body = export_body(described, arrays, network.preprocessing, base)
         backbone = import_backbone(body, network.preprocessing)
-        imported, files = lineage_of(backbone, network.name, successor.method, successor.settings)
+        method = OperatorsMethod(successor.method, successor.settings, successor.noise)
+        imported, files = lineage_of(backbone, network.name, method)
         return Finished(imported, blobs.stage(files))
 
     def _told_of(self, request: work.TakePayload) -> _Told:

@@ -245,7 +245,13 @@ def _who_trains(
                 "method, or make it the fleet's own: method.name"
             )
         requires = here.requirements(fleet.name)
-        return first, Successor(method=fleet.name, settings=fleet.settings, requires=requires)
+        noise = settings.privacy.noise
+        return first, Successor(
+            method=fleet.name,
+            settings=fleet.settings,
+            requires=requires,
+            noise=None if noise is None else noise.told,
+        )
     if not descriptor(fleet.name).trains:
         raise NetworkSettingsError(
             f"method.name: {fleet.name!r} trains no network; import a frozen one with "

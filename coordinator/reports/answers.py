@@ -166,6 +166,9 @@ class FleetDevice(Strict):
     """That are held."""
     samples: Annotated[int, Column("samples", only="learning")]
     """Of these."""
+    epsilon: Annotated[float | None, Column("epsilon", "{:.2f}".format, sparse=True)] = None
+    """Epsilon that its contributions have spent of the fleet's differential privacy; None where
+    they have no noise."""
     problems: Annotated[tuple[Trouble, ...], Column("trouble", of="trouble", last=True)] = ()
     hindered_since: IsoTime | None = None
     """Since when something keeps it from giving or getting, by its own words."""

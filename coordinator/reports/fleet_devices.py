@@ -8,6 +8,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot
 from fleetledger.coordinator.reports import answers
 from fleetledger.coordinator.reports.old_and_new_classes import names_of_newest
+from fleetledger.coordinator.topics.contributions import budget
 from fleetledger.coordinator.topics.devices.state import Device, DevicesState
 from fleetledger.schemas.values import DeviceId
 
@@ -56,6 +57,9 @@ def fleet_devices(
                 health=_health(now),
                 contributions=parts,
                 samples=samples,
+                epsilon=None
+                if (epsilon := budget.spent(state, name)) is None
+                else round(epsilon, 3),
                 problems=(
                     *troubles(state.devices, name),
                     *(

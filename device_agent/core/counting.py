@@ -24,7 +24,7 @@ from fleetledger.device_agent.core.decision import (
 from fleetledger.device_agent.core.draft import Draft
 from fleetledger.device_agent.core.log_words import Line, because, contribution_line, of_part
 from fleetledger.device_agent.core.notices import problem, recovered, report_problems
-from fleetledger.device_agent.core.policy import asks_masks, declines
+from fleetledger.device_agent.core.policy import asks_masks, declines, overspends
 from fleetledger.device_agent.core.records import (
     CountedImage,
     CountingState,
@@ -166,8 +166,13 @@ def _repeat_a_part(state: AgentState, assignment: Assignment) -> AgentDecision:
             continue  # what was joined with is given first
         revision = max(state.records.parts[key].revision + 1, missing.get(key, 0))
         images = _images_of(state, assignment, key)
-        if images:
+        spent = overspends(assignment, state.records.parts, key) if images else ""
+        if spent and spent != state.work.trouble:
+            return change(replace(state.work, trouble=spent))
+        if images and not spent:
             return _compute(state, assignment, key, revision, images)
+        if images:
+            continue
         if key in relabelled and _is_hidden(state, key):
             return change(part_taken_out(key, revision, assignment.method, RELABELLED))
         if key in relabelled:
@@ -283,6 +288,10 @@ def _make_a_part(state: AgentState, assignment: Assignment, now: float) -> Agent
     if len(images) < assignment.max_samples_per_part and now < joins_at:
         return change(replace(state.work, settled=True, joins_at=joins_at))
     key = PartKey(stage=assignment.stage, part=state.records.free_part())
+    spent = overspends(assignment, state.records.parts, key)
+    if spent:
+        settled = change(replace(state.work, settled=True, trouble=spent))
+        return settled + _refuse(state, assignment, spent)
     return _compute(state, assignment, key, 0, images)
 
 

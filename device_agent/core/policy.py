@@ -11,18 +11,27 @@ in words with the first assignment, before anybody asks.
 In the same way a device declines what is of no use with the samples that lie on it: a method that
 gives pixels classes where there are no masks, and any other where there are scenes. So it does what
 it cannot: a method or a network of a distribution that is not installed here, or has other code.
+And what would spend more of its privacy than its owner, or the fleet's budget, allows is not made:
+what was sent has been read, so the coordinator's refusal would come too late.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+from fleetledger.device_agent.core.records import GivenPart
 from fleetledger.device_agent.core.state import AgentRules
 from fleetledger.device_agent.kinds import KINDS, NOTHING
+from fleetledger.learning.privacy.accounting import Spending, epsilon_of
 from fleetledger.methods.descriptor import Descriptor
 from fleetledger.methods.registry import descriptor
 from fleetledger.methods.requirements import unable
+from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.assignments import Assignment
-from fleetledger.schemas.contributions import Contribution, PayloadKind
+from fleetledger.schemas.contributions import Contribution, PartKey, PayloadKind
+from fleetledger.schemas.privacy import Noise
 from fleetledger.schemas.proxy import PrototypeGradients
 
 _FEATURES: PayloadKind = "features"
@@ -39,6 +48,7 @@ def declines(rules: AgentRules, assignment: Assignment, phase: str = "") -> str:
         unable_to(assignment)
         or refusal(rules, assignment.method, phase)
         or _unmasked(rules, assignment)
+        or beyond_limit(rules, assignment)
     )
 
 
@@ -65,6 +75,70 @@ def _unmasked(rules: AgentRules, assignment: Assignment) -> str:
             "decides in agent.toml"
         )
     return ""
+
+
+def beyond_limit(rules: AgentRules, assignment: Assignment) -> str:
+    """Return why the noise that an assignment asks for is too little; empty where it is enough."""
+    limits, noise = rules.privacy, noise_of(assignment)
+    if noise is not None and find_spec("opendp") is None:
+        return (
+            "privacy: opendp is not installed here, and the fleet's noise is drawn by it; pip "
+            f"install 'fleetledger[privacy]' and {RESTART}"
+        )
+    if noise is not None and noise.sharers > _sure_members(assignment):
+        return (
+            f"privacy: the fleet's noise is shared by {noise.sharers} members of a cohort, and a "
+            f"sum has only {count_of(_sure_members(assignment), 'member')} for sure; the operator "
+            "sets [privacy] masks, least and noise.sharers"
+        )
+    if limits.max_epsilon is None:
+        return ""
+    said = "this device's owner decides in agent.toml"
+    if noise is None:
+        return (
+            f"privacy.max_epsilon = {limits.max_epsilon:g}: this device gives only what has noise "
+            f"of differential privacy, and the fleet asks for none; {said}"
+        )
+    if noise.epsilon <= limits.max_epsilon and noise.delta <= limits.max_delta:
+        return ""
+    return (
+        f"privacy.max_epsilon = {limits.max_epsilon:g} at max_delta = {limits.max_delta:g}: the "
+        f"fleet would spend epsilon {noise.epsilon:g} at delta {noise.delta:g} of this device's "
+        f"privacy; {said}"
+    )
+
+
+def _sure_members(assignment: Assignment) -> int:
+    masks = None if assignment.privacy is None else assignment.privacy.masks
+    return 1 if masks is None else masks.least_honest
+
+
+def noise_of(assignment: Assignment) -> Noise | None:
+    """Return the noise that an assignment asks for; None for none."""
+    return None if assignment.privacy is None else assignment.privacy.noise
+
+
+def overspends(assignment: Assignment, given: Mapping[PartKey, GivenPart], key: PartKey) -> str:
+    """Return why a part would spend more than the budget; empty where it would not.
+
+    Every revision of a part counts, as if it had had this noise. An image is in one part at a time,
+    so what counts of it is each revision that left, and one part that it may be in.
+    """
+    noise = noise_of(assignment)
+    if noise is None:
+        return ""
+    made = {of: part.revision + (part.state != "withdrawn") for of, part in given.items()}
+    left = {
+        of: count - (given[of].state != "withdrawn" and of != key) for of, count in made.items()
+    }
+    times = 1 + sum((left if noise.protects == "image" else made).values())
+    after = epsilon_of([Spending(noise.multiplier, times)], noise.delta)
+    if after <= noise.epsilon * (1 + 1e-9):
+        return ""
+    return (
+        f"privacy: another part would spend epsilon {after:.3g} of {noise.epsilon:g} at delta "
+        f"{noise.delta:g}; this device gives nothing more until the fleet's budget is another"
+    )
 
 
 def unable_to(assignment: Assignment) -> str:

@@ -9,7 +9,8 @@ has the deviations, for the multiplier z and shares w that add up to 1,
 
 In units of them the change has the length 1/z at most: sum over i < j of (h_i h_j)^2 and half of
 the sum of h_i^4 make |h|^4 / 2 <= c^4 / 2. Where a device is protected, a part of at most n images
-changes by n times as much, so deviations are n times as large.
+changes by n times as much, so deviations are n times as large. Where members of a cohort share the
+noise of its sum, each adds deviations over the root of their number.
 
 Class names are those that the fleet knows, whatever the device has; counts are noisy ones.
 """
@@ -27,7 +28,7 @@ from fleetledger.learning.errors import PrivacyError
 from fleetledger.learning.numerics.blas import one_blas_thread
 from fleetledger.learning.numerics.possible_moments import MomentRoom, check_scatter
 from fleetledger.learning.numerics.triangles import diagonal_index, symmetric, triangle_size
-from fleetledger.learning.privacy.discrete_gaussian import discrete_gaussian
+from fleetledger.learning.privacy.discrete_gaussian import LEAST_SHARE, discrete_gaussian
 from fleetledger.methods.errors import ContributionError, MethodError
 from fleetledger.methods.statistics.sides import StatisticsAssignment
 from fleetledger.methods.statistics.words import IntegerMoments
@@ -67,10 +68,12 @@ class MomentNoise:
         """Return those of parts with `columns` features of at most `most` images."""
         squared = noise.clip**2 * columns
         unit = noise.multiplier * (most if noise.protects == "device" else 1)
+        # Off the diagonal a share is less by sqrt(2).
+        root, least = sqrt(noise.sharers), 2 * LEAST_SHARE if noise.sharers > 1 else 0.0
         return cls(
-            unit * squared / sqrt(_SHARES["gram"]),
-            unit * sqrt(squared) / sqrt(_SHARES["sums"]),
-            unit / sqrt(_SHARES["counts"]),
+            max(least, unit * squared / sqrt(_SHARES["gram"]) / root),
+            max(least, unit * sqrt(squared) / sqrt(_SHARES["sums"]) / root),
+            max(least, unit / sqrt(_SHARES["counts"]) / root),
             squared,
         )
 

@@ -12,6 +12,7 @@ from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.rules import (
     BoundRules,
     IntakeRules,
+    PrivacyRules,
     RolloutRules,
     RoundRules,
     StageRules,
@@ -87,6 +88,7 @@ def coordinator_rules(
         "rounds": round_rules(scenario, seed),
         "intake": INTAKE,
         "bounds": BOUNDS,
+        "privacy": scenario.privacy or PrivacyRules(),
         "rollouts": ROLLOUTS,
         "stages": StageRules(
             quorum=engine.quorum,

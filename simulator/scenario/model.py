@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from fleetledger.coordinator.core.rules import PrivacyRules
 from fleetledger.device_agent.kinds import PICTURES
 from fleetledger.device_agent.settings import AgentDetectionSettings
 from fleetledger.methods.registry import descriptor
@@ -50,6 +51,8 @@ class Scenario(Strict):
     the section is left out, as the agent's settings say where it is given."""
     engine: sections.EngineSettings = sections.EngineSettings()
     evaluation: sections.EvaluationSettings = sections.EvaluationSettings()
+    privacy: PrivacyRules | None = Field(default=None, exclude_if=is_absent)
+    """`[privacy]`: as in the coordinator's settings."""
     published: tuple[sections.PublishedCurve, ...] = ()
     rollout: RolloutSettings | None = Field(default=None, exclude_if=is_absent)
 

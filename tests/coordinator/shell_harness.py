@@ -14,7 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
+from fleetledger.coordinator.core.rules import (
+    IntakeRules,
+    ModelRules,
+    PrivacyRules,
+    Rules,
+    StageRules,
+)
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.keys import coordinator_key, note_signer
 from fleetledger.coordinator.live.meters import Meters
@@ -38,6 +44,7 @@ from fleetledger.coordinator.topics.stages.commands import OpenStage
 from fleetledger.coordinator.trust.invitations import Invitations
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.methods.registry import descriptor, statistics_coordinator, statistics_device
+from fleetledger.methods.statistics.part import PartContext
 from fleetledger.schemas.contributions import Contribution, PartKey
 from fleetledger.schemas.envelope import INLINE_LIMIT, Envelope, Sender, decode, encode
 from fleetledger.schemas.message import Message
@@ -62,10 +69,15 @@ PATIENCE = 300.0
 Found = TypeVar("Found", bound=Message)
 
 
-def write_home(home: Path, method: str = "stsa", **method_settings: object) -> None:
+def write_home(
+    home: Path,
+    method: str = "stsa",
+    privacy: PrivacyRules = PrivacyRules(),  # noqa: B008 - frozen
+    **method_settings: object,
+) -> None:
     """Write the settings and the backbone files of a small coordinator."""
     learning = MethodSection(name=method, settings=dict(method_settings))
-    write_new(home, CoordinatorSettings(fleet=FLEET, method=learning))
+    write_new(home, CoordinatorSettings(fleet=FLEET, method=learning, privacy=privacy))
     (home / "pixels.onnx").write_bytes(scaling_backbone(PREPROCESSING))
     (home / "pixels.json").write_text(PREPROCESSING.model_dump_json(), encoding="utf-8")
 
@@ -275,7 +287,8 @@ def contribution_of(
     lineage = coordinator.engine.core.state.lineages.current
     assert lineage is not None
     assignment = statistics_coordinator(lineage.method).read_assignment(lineage.settings)
-    made = statistics_device(lineage.method).finish(assignment, features, labels)
+    context = PartContext(class_names=coordinator.engine.core.state.classes.accepted_names)
+    made = statistics_device(lineage.method).finish(assignment, features, labels, context)
     offer = None
     if len(made.payload) > INLINE_LIMIT:
         offer = exchange.serve(made.payload) if exchange else offer_of(made.payload)

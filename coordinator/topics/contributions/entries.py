@@ -106,6 +106,7 @@ def _accept(
                     given.put(key, replace(other, payload=None))
     given.put(part.key, state.KnownPart(at.index, part.revision, part.payload, body.installation))
     contributions.give(at.index, item, body.came)
+    contributions.spend(at.index, at.maker, part.lineage, masked=False)
     contributions.last_answer_ns[part.key.stage] = at.time_ns
 
 
@@ -126,6 +127,7 @@ def _accept_masked(
             at.index, part.revision, part.payload, body.installation, cohort=number
         )
         given.put(part.key, known)
+        contributions.spend(at.index, at.maker, part.lineage, masked=True)
         contributions.last_answer_ns[part.key.stage] = at.time_ns
 
 

@@ -31,7 +31,7 @@ from fleetledger.coordinator.core.work import TakePayload
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.topics.cohorts.entries import SEEDS, SHARES
 from fleetledger.coordinator.topics.cohorts.judging import judge_join, judge_reveal, judge_words
-from fleetledger.coordinator.topics.contributions import entries
+from fleetledger.coordinator.topics.contributions import budget, entries
 from fleetledger.coordinator.topics.contributions.bounds import Bounds
 from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
 from fleetledger.coordinator.topics.contributions.refusals import retraction_of
@@ -293,7 +293,11 @@ class Intake:
             return _superseded(part)
         if waits := self._mends(body) or self._waits_for_earlier(device, body):
             return self._later(waits)
-        reason = self._fault(body) or self._bounds.fault(device, body)
+        reason = (
+            self._fault(body)
+            or self._bounds.fault(device, body)
+            or budget.fault(self._state, device, body.key)
+        )
         return Refused(reason=reason) if reason else None
 
     def _judge_masked(self, device: DeviceId, body: Contribution) -> Answer | None:
@@ -304,6 +308,8 @@ class Intake:
         if waits := self._mends(body):
             return self._later(waits)
         reason = self._fault(body)
+        if body.round is None:
+            reason = reason or budget.fault(self._state, device, body.key)
         return Refused(reason=reason) if reason else None
 
     def _waits_for_earlier(self, device: DeviceId, body: Contribution) -> str:
@@ -440,6 +446,8 @@ class Intake:
                 f"{kind}{where}"
             )
         samples, most = sum(body.samples.values()), lineage.max_samples_per_part
+        if most is not None and self._state.lineages.noise is not None:
+            most += len(body.samples)  # noisy counts are one at least
         if most is not None and samples > most:
             return f"samples: {samples} exceed {most} of one part; send several parts"
         if body.payload_bytes > self._rules.max_payload_mib << 20:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TypeVar
 
 from fleetledger.coordinator.topics.classes.state import ClassRegistry
 from fleetledger.coordinator.topics.lineages.state import LineagesState
+from fleetledger.learning.privacy.accounting import Spending
 from fleetledger.schemas.cohorts import CohortNumber, Sealed
 from fleetledger.schemas.contributions import NOTHING_HELD, HeldPart, PartKey, held_digest
+from fleetledger.schemas.privacy import Noise
 from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
 
 
@@ -387,6 +390,34 @@ def _held(key: PartKey, part: KnownPart) -> tuple[HeldPart, ...]:
 
 
 @dataclass
+class NoisyParts:
+    """What parts with noise of one device and lineage have spent, as sums of 1/z^2 of parts.
+
+    z is the noise multiplier of a part. An image is in one part at a time, so it has spent at most
+    the heaviest chain of parts of which each was given after the one before it had left.
+    """
+
+    closed: float = 0.0
+    """The heaviest chain of parts that have left."""
+    image: float = 0.0
+    """The heaviest chain of all: what any image may have spent."""
+    device: float = 0.0
+    """All parts: what the device has spent."""
+    given: dict[int, float] = field(default_factory=dict)
+    """The heaviest chain that ends with a part that is held, by entry."""
+
+    def give(self, index: int, spent: float) -> None:
+        """Take in a part that was given by the entry `index`."""
+        self.given[index] = self.closed + spent
+        self.image = max(self.image, self.given[index])
+        self.device += spent
+
+    def end(self, index: int) -> None:
+        """Let a part leave; nothing of the budget comes back."""
+        self.closed = max(self.closed, self.given.pop(index, 0.0))
+
+
+@dataclass
 class ContributionsState:
     """What devices gave, and what counts of it."""
 
@@ -403,6 +434,8 @@ class ContributionsState:
     """When a device last gave something for a stage, or said that it has nothing."""
     given: dict[int, StageGiven] = field(default_factory=dict)
     """What was ever given, by stage, in sums."""
+    noisy: dict[DeviceId, dict[Digest, NoisyParts]] = field(default_factory=dict)
+    """What parts with noise have spent, by device and lineage."""
     dropped: dict[int, int] = field(default_factory=dict)
     """Contributions of earlier installations that the operator took out, by the entry that did."""
     masked: dict[CohortNumber, dict[DeviceId, MaskedPart]] = field(default_factory=dict)
@@ -419,6 +452,20 @@ class ContributionsState:
         stage.sums.newest = stage.devices[item.device].newest = index
         if end == "held":
             self.counted.put(index, item)
+
+    def spend(self, index: int, device: DeviceId, lineage: Digest, *, masked: bool) -> None:
+        """Note that a part with noise was given, where the lineage has any.
+
+        What is given behind masks counts as if it had left at once, since a later one can have the
+        same images, and nobody is told.
+        """
+        noise = self.lineages.noise
+        if noise is None:
+            return
+        spent = self.noisy.setdefault(device, {}).setdefault(lineage, NoisyParts())
+        spent.give(index, noise.multiplier**-2)
+        if masked:
+            spent.end(index)
 
     def mask(self, number: CohortNumber, device: DeviceId, part: MaskedPart) -> None:
         """Take in what a member of a cohort gave behind masks."""
@@ -447,8 +494,29 @@ class ContributionsState:
         item = self.counted.get(index)
         if item is not None:
             self.counted.take_out(index, at)
+            if (spent := self.noisy.get(item.device, {}).get(item.lineage)) is not None:
+                spent.end(index)
             self.given[item.key.stage].move(item, "held", -1)
             self.given[item.key.stage].move(item, end, 1)
+
+    def spendings(
+        self, device: DeviceId, noise: Noise, part: PartKey | None = None
+    ) -> tuple[Spending, ...]:
+        """Return what a device's parts have spent, of an image's or of the device's budget.
+
+        With `part`, as if it had been given now with this noise, in place of its former revision.
+        """
+        lineage = self.lineages.current
+        found = dict(self.noisy.get(device, {}))
+        if part is not None and lineage is not None:
+            after = deepcopy(found.get(lineage.digest, NoisyParts()))
+            held = self.of(device).parts.get(part)
+            if held is not None:
+                after.end(held.index)
+            after.give(-1, noise.multiplier**-2)
+            found[lineage.digest] = after
+        spent = sum(getattr(one, noise.protects) for one in found.values())
+        return (Spending(spent**-0.5),) if spent else ()
 
     def of(self, device: DeviceId) -> DeviceContributions:
         """Return what a device gave, to read."""

@@ -13,6 +13,7 @@ from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.privacy import Noise, Privacy
 from fleetledger.schemas.requirements import MAX_REQUIREMENTS, Requirement
 from fleetledger.schemas.rollouts import Share
 from fleetledger.schemas.rounds import TRAIN, ExtraName, PhaseName
@@ -78,12 +79,19 @@ class BackboneImported(EntryBody):
         """The frozen model whose features devices compute."""
         return self.frozen.digest
 
+    @property
+    def privacy(self) -> Privacy | None:
+        """Noise of its parts, which stands in the method's assignment."""
+        noise = self.settings.get("noise")
+        return None if noise is None else Privacy(noise=Noise.model_validate(noise))
+
     def say(self, at: EntryContext) -> str:
         return (
             f"Frozen model {self.frozen.digest.short} ({self.name}) leads: {self.backbone_width} "
             f"backbone features become {self.feature_width}, learned with {self.method}."
             + _requires(self.requires)
             + "".join(f" Note: {remark}." for remark in self.remarks)
+            + ("" if self.privacy is None else f" {self.privacy.said}")
         )
 
 
@@ -97,6 +105,8 @@ class Successor(Strict):
         default=(), max_length=MAX_REQUIREMENTS, exclude_if=is_absent
     )
     """The method, where it is not fleetledger's own; nobody needs it before the network freezes."""
+    noise: Noise | None = Field(default=None, exclude_if=is_absent)
+    """Differential privacy of its statistics."""
 
 
 class FrozenBackbone(Strict):
@@ -121,6 +131,8 @@ class NetworkImported(EntryBody):
 
     kind: ClassVar[str] = "network.imported"
     in_rounds: ClassVar[bool] = True
+    privacy: ClassVar[None] = None
+    """Noise of rounds is the method's."""
     frozen: ClassVar[None] = None
     """No head is solved on a frozen model's features."""
     max_samples_per_part: ClassVar[None] = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fleetledger.coordinator.topics.lineages import entries
+from fleetledger.schemas.privacy import Noise
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,13 @@ class LineagesState:
     def current(self) -> entries.Lineage | None:
         """The lineage that leads."""
         return self.network if self.backbone is None else self.backbone
+
+    @property
+    def noise(self) -> Noise | None:
+        """Differential privacy of parts of the lineage that leads; None for none."""
+        lineage = self.current
+        privacy = None if lineage is None else lineage.privacy
+        return None if privacy is None else privacy.noise
 
     @property
     def in_rounds(self) -> bool:

@@ -96,6 +96,15 @@ def test_no_device_is_further_than_the_multiplier_says(seed, most):
     assert length(change, noise) <= 1 / NOISE.multiplier * (1 + 1e-12)
 
 
+@given(st.integers(2, 11))
+def test_sharers_together_add_what_one_would(sharers):
+    alone = MomentNoise.of(NOISE, WIDTH, 100)
+    share = MomentNoise.of(NOISE.model_copy(update={"sharers": sharers}), WIDTH, 100)
+    assert np.sqrt(sharers) * share.gram == pytest.approx(alone.gram)
+    assert np.sqrt(sharers) * share.sums >= alone.sums * (1 - 1e-12)
+    assert np.sqrt(sharers) * share.counts >= alone.counts
+
+
 @given(st.integers(0, 2**32), st.integers(1, 127))
 def test_clipping_lets_no_number_grow_and_leaves_short_images_alone(seed, clip):
     h, _ = samples(np.random.default_rng(seed), 6, -127)

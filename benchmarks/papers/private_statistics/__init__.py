@@ -1,0 +1,1 @@
+"""Accuracy of statistics with differential privacy."""
