@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from fleetledger.coordinator.core.rules import BoundRules, ModelRules, RolloutRules, StageRules
+from fleetledger.coordinator.core.rules import (
+    BoundRules,
+    ModelRules,
+    PrivacyRules,
+    RolloutRules,
+    StageRules,
+)
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.program.command_client import send_all
@@ -211,6 +217,7 @@ def _settings(scenario: Scenario, seed: int) -> CoordinatorSettings:
         # device is no other model in the end, but takes its parts under another stage.
         stages=StageRules(quorum=1.0, quiet_seconds=3.0, deadline_seconds=1e6),
         models=ModelRules(solve_every_seconds=5.0),
+        privacy=scenario.privacy or PrivacyRules(),
         rollouts=RolloutRules(automatic_from=0),
         rounds=round_rules(scenario, seed).model_copy(update=rounds | kept),
         # Installations that are made anew give other parts of the same images.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fleetledger.coordinator.core.rules import AsynchronousRules
+from fleetledger.coordinator.core.rules import AsynchronousRules, PrivacyRules
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.datasets.loading import DataSettings
@@ -45,6 +45,17 @@ _ROUNDS = {
     )
 }
 """By title; of the others two in each stage."""
+VANISHING = "members vanish"
+_MASKS = {"masks": True, "least": 3, "wait_seconds": 1e6, "answer_seconds": 1e6}
+_MASKED = {
+    "exact, behind masks": PrivacyRules(**_MASKS),
+    "ridge regression, behind masks": PrivacyRules(**_MASKS),
+    "rounds, behind masks": PrivacyRules(**_MASKS),
+    VANISHING: PrivacyRules(
+        masks=True, least=3, cohort=4, wait_seconds=20.0, answer_seconds=20.0, keep_masked=True
+    ),
+}
+"""By title; the others are not summed behind masks."""
 _FLEETS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("exact, one part each", "stsa", 2, {"form": "exact", "map_width": 32}),
     ("exact, many parts", "stsa", 3, {"form": "exact", "map_width": 32, _PART: 5}),
@@ -66,6 +77,15 @@ _FLEETS: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("adapters", "fedhaf", 2, {"batch": 8, "hidden": 16, "width": 8, "head_epochs": 1}),
     ("a proxy", "lga", 2, {"network": "mlp", "epochs": 1, "batch": 8, "rate": 0.1, **_QUICK_PROXY}),
     (ASYNCHRONOUS, "rounds", 4, {"network": "mlp", "epochs": 1, "batch": 8, "rate": 0.1}),
+    ("exact, behind masks", "stsa", 4, {"form": "exact", "map_width": 32}),
+    ("ridge regression, behind masks", "fed3r", 3, {}),
+    (
+        "rounds, behind masks",
+        "rounds",
+        4,
+        {"network": "mlp", "epochs": 1, "batch": 8, "rate": 0.1},
+    ),
+    (VANISHING, "stsa", 7, {"form": "exact", "map_width": 32}),
 )
 """Title, method, devices, settings of the method."""
 
@@ -87,6 +107,7 @@ def variants(pictures: Path) -> tuple[Scenario, ...]:
             ),
             method=MethodSettings(name=method, settings=settings),
             rounds=_ROUNDS.get(title, RoundSettings(per_stage=2)),
+            privacy=_MASKED.get(title),
         )
         for number, (title, method, devices, settings) in enumerate(_FLEETS)
     )
