@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 
 from fleetledger.device_agent.core.requests import Request
 from fleetledger.device_agent.core.state import AgentState
@@ -102,7 +103,9 @@ class CrashableAgent(Crashable):
     def settled(self, stage: int, version: int) -> bool:
         """Whether everything of a stage is counted and told, and a version of the model runs."""
         state = self._state
-        if not self.on or state is None or not is_settled(state) or state.models.installing:
+        if not self.on or state is None or state.models.installing:
+            return False
+        if not is_settled(_without_waiting(state)):
             return False
         assignment, active = state.records.assignment, state.models.active
         return (
@@ -162,3 +165,11 @@ class CrashableAgent(Crashable):
         if ModelSlots(folder / "slots").active() is None:
             self.broken.append(f"{self.name}: run {self.runs} begins without a model")
         self.broken += broken_files(self.device, folder)
+
+
+def _without_waiting(state: AgentState) -> AgentState:
+    """Leave out what waits for a cohort that nobody asks for yet: too few others have anything."""
+    masking = state.records.masking
+    if masking is None or masking.number is not None:
+        return state
+    return replace(state, records=replace(state.records, ready={}))

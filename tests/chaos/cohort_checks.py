@@ -48,7 +48,7 @@ def sums_of_members(places: Places, outcome: FleetOutcome) -> Iterator[str]:
     if lineage is None or not summed:
         return
     side = statistics_coordinator(lineage.method)
-    assignment = side.read_assignment(lineage.assignment)
+    assignment = side.read_assignment(lineage.settings)
     with LedgerReader.open_read_only(ledger_path(places.coordinator)) as ledger:
         blobs = Blobs(ledger, BlobStore(blob_folder(places.coordinator)))
         for entry in ledger.find(CohortSummed):
