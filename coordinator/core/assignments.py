@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.topics.cohorts.state import OPEN
 from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.cohorts import CohortOrder
@@ -75,7 +74,7 @@ def _privacy(state: State, stage: int) -> Privacy | None:
 def _cohort_order(state: State, device: DeviceId) -> CohortOrder | None:
     """Return what a cohort asks of a member, without the proof that it was formed."""
     cohort = state.cohorts.of(device)
-    if cohort is None or cohort.step not in OPEN:
+    if cohort is None:
         return None
     shares = {}
     if cohort.step == "opening":
@@ -85,7 +84,9 @@ def _cohort_order(state: State, device: DeviceId) -> CohortOrder | None:
             for other, part in given.items()
             if device in part.shares and cohort.has(other)
         }
-    return CohortOrder(cohort=cohort.body, step=cohort.step, silent=cohort.silent, shares=shares)
+    # Who knows nothing yet of a sum tells its own share: from then on its part counts as given.
+    step = cohort.step if cohort.step in ("mask", "silent") else "opening"
+    return CohortOrder(cohort=cohort.body, step=step, silent=cohort.silent, shares=shares)
 
 
 def _order(state: State, device: DeviceId) -> RoundOrder | None:

@@ -476,7 +476,7 @@ def join_refused(state: AgentState, key: OutboxKey, reason: str) -> AgentDecisio
         if masking.part.round is None and masking.key in draft.parts:
             known: GivenPart = draft.parts[masking.key]
             draft.parts[masking.key] = replace(known, state="refused" if whole else "withdrawn")
-        if whole:
+        if whole and masking.part.round is None:  # rounds that are over wait for nobody
             draft.refuse(Refusal(key, refused.revision, refused.body, reason))
 
     text = f"{key.words} is refused: {reason}"

@@ -58,6 +58,7 @@ class CohortJoined(EntryBody):
 
 def _join(cohorts: state.CohortsState, body: CohortJoined, at: EntryContext) -> None:
     cohorts.joined.pop(at.maker, None)
+    cohorts.of_device.pop(at.maker, None)
     cohorts.joined[at.maker] = state.Joined(at.index, at.time_ns, body.joining, body.signature)
 
 
@@ -77,8 +78,13 @@ class CohortFormed(EntryBody):
 
 
 def _form(cohorts: state.CohortsState, body: CohortFormed, at: EntryContext) -> None:
-    number = body.cohort.number
-    cohorts.by_number[number] = state.CohortProgress(body.cohort, at.index, at.time_ns)
+    number, joined = body.cohort.number, cohorts.joined
+    cohorts.by_number[number] = state.CohortProgress(
+        body.cohort,
+        at.index,
+        at.time_ns,
+        joined={device: joined[device].index for device in body.cohort.devices if device in joined},
+    )
     for device in body.cohort.devices:
         cohorts.joined.pop(device, None)
         cohorts.of_device[device] = number
@@ -153,6 +159,10 @@ class CohortRevealed(EntryBody):
 
 def _reveal(cohorts: state.CohortsState, body: CohortRevealed, at: EntryContext) -> None:
     cohort = cohorts.by_number[body.reveal.number]
+    if cohort.step == "summed":  # it opened without this member's shares
+        cohorts.of_device.pop(at.maker, None)
+        cohort.reveals.setdefault(at.maker, {})[body.what] = at.index
+        return
     cohort.seeds.setdefault(at.maker, {}).update(body.reveal.seeds)
     cohort.shares.setdefault(at.maker, {}).update(body.reveal.shares)
     cohort.reveals.setdefault(at.maker, {})[body.what] = at.index
@@ -197,9 +207,10 @@ class CohortSummed(EntryBody):
 
 
 def _sum(cohorts: state.CohortsState, body: CohortSummed, at: EntryContext) -> None:
-    _over(cohorts, cohorts.by_number[body.number], at.index)
-    cohorts.by_number[body.number].step = "summed"
-    cohorts.by_number[body.number].summed_index = at.index
+    cohort = cohorts.by_number[body.number]
+    unaware = frozenset(cohort.present) - cohort.shares.keys()
+    _over(cohorts, cohort, at.index, unaware)
+    cohort.step, cohort.summed_index = "summed", at.index
 
 
 class CohortEnded(EntryBody):
@@ -221,12 +232,19 @@ def _end(cohorts: state.CohortsState, body: CohortEnded, at: EntryContext) -> No
     cohorts.by_number[body.number].why = body.reason
 
 
-def _over(cohorts: state.CohortsState, cohort: state.CohortProgress, index: int) -> None:
+def _over(
+    cohorts: state.CohortsState,
+    cohort: state.CohortProgress,
+    index: int,
+    unaware: frozenset[DeviceId] = frozenset(),
+) -> None:
+    """Ask no more of the members but those `unaware`, who do not know yet that they are summed."""
     cohort.seeds, cohort.shares = {}, {}
     for device in cohort.body.devices:
         if cohorts.of_device.get(device) == cohort.body.number:
-            del cohorts.of_device[device]
             cohorts.actions[device] = index
+            if device not in unaware:
+                del cohorts.of_device[device]
 
 
 class CohortPruned(EntryBody):

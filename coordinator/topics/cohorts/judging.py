@@ -26,8 +26,9 @@ def judge_join(state: State, fleet: FleetId | None, device: DeviceId, body: Coho
     cohort = state.cohorts.of(device)
     if cohort is not None:
         if any((m.device, m.joining) == (device, of) for m in cohort.body.members):
-            return Accepted(ledger_index=cohort.index)
-        return f"cohort: this device is in cohort {cohort.body.number}, which is not over"
+            return Accepted(ledger_index=cohort.joined[device])
+        if cohort.is_open:
+            return f"cohort: this device is in cohort {cohort.body.number}, which is not over"
     if of.stage not in state.stages.by_number or lineage is None:
         return f"stage: {of.stage} was never opened; it waits for an assignment"
     if not state.stages.masked(of.stage):
@@ -90,7 +91,8 @@ def judge_reveal(state: State, device: DeviceId, body: CohortReveal) -> Judged:
         return Accepted(ledger_index=index)
     if not cohort.has(device):
         return Refused(reason=f"number: cohort {body.number} goes on without this device")
-    if cohort.step != ("silent" if body.seeds else "opening"):
+    unaware = not cohort.is_open and state.cohorts.of_device.get(device) == body.number
+    if cohort.step != ("silent" if body.seeds else "opening") and (body.seeds or not unaware):
         return Refused(
             reason=f"number: cohort {body.number} does not ask for this now; look at the assignment"
         )

@@ -207,7 +207,7 @@ class MaskedCohorts:
             device
             for device in missing
             if device not in cohorts.joined
-            and cohorts.of(device) is None
+            and not cohorts.is_in_open(device)
             and self._takes_part(device)
         ]
 

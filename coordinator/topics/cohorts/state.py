@@ -45,6 +45,8 @@ class CohortProgress:
     began_ns: int
     """When its present step began."""
     step: Step = "mask"
+    joined: dict[DeviceId, int] = field(default_factory=dict)
+    """By member the entry that it joined with."""
     silent: tuple[DeviceId, ...] = ()
     """Members whose words are not in the sum."""
     seeds: dict[DeviceId, dict[DeviceId, str]] = field(default_factory=dict)
@@ -106,7 +108,8 @@ class CohortsState:
     """In the order in which they joined."""
     by_number: dict[CohortNumber, CohortProgress] = field(default_factory=dict)
     of_device: dict[DeviceId, CohortNumber] = field(default_factory=dict)
-    """The open cohort of each device that is in one and not silent there."""
+    """The cohort of each device that is in one and not silent there, until it is over and, where
+    it was opened, until the device has told its shares: only then does it know of that."""
     actions: dict[DeviceId, int] = field(default_factory=dict)
     """The last entry that changed what a device is asked to do in a cohort."""
 
@@ -121,9 +124,14 @@ class CohortsState:
         return [one for one in self.by_number.values() if one.is_open]
 
     def of(self, device: DeviceId) -> CohortProgress | None:
-        """Return the open cohort that a device is in and not silent."""
+        """Return the cohort that a device is in and has not done with."""
         number = self.of_device.get(device)
         return None if number is None else self.by_number[number]
+
+    def is_in_open(self, device: DeviceId) -> bool:
+        """Return whether a device is in a cohort that is neither summed nor ended."""
+        cohort = self.of(device)
+        return cohort is not None and cohort.is_open
 
     def busy(self, stage: int, number: int | None = None) -> Iterator[CohortProgress]:
         """Yield the open cohorts of a stage, or of one of its rounds."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fleetledger.coordinator.topics.devices.commands import RetireDevice
+from fleetledger.schemas.cohorts import CohortJoin
 from fleetledger.schemas.receipts import Accepted, Later, Refused
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import contribution
-from tests.coordinator.topics.cohorts.cohort_bench import PRIVACY, CohortBench
+from tests.coordinator.topics.cohorts.cohort_bench import PRIVACY, CohortBench, receipt
 
 
 def test_the_sum_behind_masks_is_that_of_the_parts_themselves() -> None:
@@ -212,3 +213,33 @@ def test_a_member_of_an_open_cohort_joins_none_beside_it() -> None:
     (answer,) = (each.answer for each in bench.join("dev-1"))
     assert isinstance(answer, Later)
     assert "is in cohort 1, which is not over" in answer.reason
+
+
+def test_who_was_away_while_a_cohort_opened_is_still_told_of_it() -> None:
+    """Else the device took its part for one that no sum has, and gave it again."""
+    bench = CohortBench(4, PRIVACY.model_copy(update={"cohort": 4}))
+    away = DeviceId("dev-4")
+    bench.join()
+    bench.wait(0)
+    bench.give_words()
+    bench.wait(0)
+    bench.reveal("dev-1", "dev-2", "dev-3")
+    bench.wait(0)
+    bench.work()
+    assert bench.cohort().step == "summed"
+    assert [name for name, order in bench.orders.items() if order is not None] == [away]
+    bench.restart()
+    assert bench.order(away).step == "opening"
+    (receipt,) = bench.reveal(away)
+    assert isinstance(receipt.answer, Accepted)
+    assert away not in bench.core.state.cohorts.of_device
+
+
+def test_a_receipt_names_the_entry_of_the_word_also_once_there_is_a_cohort() -> None:
+    bench = CohortBench()
+    first = bench.join()
+    bench.wait(0)
+    assert bench.cohort().step == "mask"
+    for member, said in zip(bench.cohort().body.members, first, strict=True):
+        word = CohortJoin(joining=member.joining, signature=member.signature)
+        assert receipt(bench.message(member.device, word)) == said
