@@ -7,12 +7,13 @@ a restart finds the same.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.changes import Change, Durable
+from fleetledger.device_agent.core.companions import told_in, with_companions
 from fleetledger.device_agent.core.decision import (
     NOTHING_TO_DO,
     AgentDecision,
@@ -263,12 +264,8 @@ def part_taken_out(key: PartKey, revision: int, method: str, reason: str) -> Dur
 def _images_of(state: AgentState, assignment: Assignment, key: PartKey) -> tuple[ImageToCount, ...]:
     """Images of a part that are still on the disk, under classes that are known."""
     counted = counted_images(state.records)
-    return _enough(
-        _known_images(
-            state, assignment, (digest for digest, item in counted.items() if item.key == key)
-        ),
-        assignment,
-    )
+    of_part = (digest for digest, item in counted.items() if item.key == key)
+    return _enough(state, _known_images(state, assignment, of_part), assignment)
 
 
 def _make_a_part(state: AgentState, assignment: Assignment, now: float) -> AgentDecision:
@@ -281,7 +278,8 @@ def _make_a_part(state: AgentState, assignment: Assignment, now: float) -> Agent
         state, assignment, (digest for digest in state.scanning.images if digest not in counted)
     )
     # Those left over by the first look, and those that the cut leaves too few of, wait.
-    images = _enough(_enough(images, assignment)[: assignment.max_samples_per_part], assignment)
+    images = _enough(state, images, assignment)[: assignment.max_samples_per_part]
+    images = _enough(state, images, assignment)
     if not images:
         return NOTHING_TO_DO
     joins_at = _joins_at(state, assignment)
@@ -317,19 +315,21 @@ def _known_images(
 ) -> tuple[ImageToCount, ...]:
     known = set(assignment.class_names)
     images, left = state.scanning.images, left_out(state)
+    told = state.records.told.get(assignment.lineage, {})
     found = (
-        ImageToCount(images[digest].path, digest, images[digest].class_name)
+        ImageToCount(images[digest].path, digest, images[digest].class_name, told.get(digest, ""))
         for digest in digests
         if digest in images and digest not in left and images[digest].class_name in known
     )
     return tuple(sorted(found, key=lambda image: image.path))
 
 
-def _enough(images: tuple[ImageToCount, ...], assignment: Assignment) -> tuple[ImageToCount, ...]:
-    """Leave out images of classes of which there are too few: their sum would tell single ones."""
-    numbers = Counter(image.class_name for image in images)
-    least = assignment.min_samples_per_class
-    return tuple(image for image in images if numbers[image.class_name] >= least)
+def _enough(
+    state: AgentState, images: tuple[ImageToCount, ...], assignment: Assignment
+) -> tuple[ImageToCount, ...]:
+    """Leave out images that a sum, or what it differs by from another, would tell of."""
+    told = state.records.told.get(assignment.lineage, {})
+    return with_companions(images, told, assignment.min_samples_per_class)
 
 
 def _compute(
@@ -379,7 +379,7 @@ def part_computed(state: AgentState, event: inputs.PartComputed, now: float) -> 
         decision += change(replace(state.files, here=state.files.here | {given.payload}))
     if event.job.masked:
         return decision + change(part_ready(given, images))
-    return decision + change(part_written(given, images, event.attached))
+    return decision + change(part_written(given, images, event.attached, event.cells))
 
 
 def part_ready(body: Contribution, images: tuple[tuple[Digest, ClassName], ...]) -> Durable:
@@ -393,24 +393,34 @@ def part_ready(body: Contribution, images: tuple[tuple[Digest, ClassName], ...])
     return Durable(write, contribution_line("contribution.made", "made", body))
 
 
-def _count(draft: Draft, body: Contribution, images: tuple[tuple[Digest, ClassName], ...]) -> None:
+def _count(
+    draft: Draft,
+    body: Contribution,
+    images: tuple[tuple[Digest, ClassName], ...],
+    cells: Mapping[Digest, int] = MappingProxyType({}),
+) -> None:
     release_images(draft, body.key)
-    counted = draft.counted[body.lineage]
-    counted.update((digest, CountedImage(body.key, name)) for digest, name in images)
+    counted, told = draft.counted[body.lineage], draft.told[body.lineage]
+    for digest, name in images:
+        counted[digest] = CountedImage(body.key, name)
+        told[digest] = told_in(body, told.get(digest, ""), name, cells.get(digest, 0))
     draft.measured -= {digest for digest, _ in images}
     draft.parts[body.key] = GivenPart(body.revision, "waiting", body.lineage, body.payload)
 
 
 def part_written(
-    body: Contribution, images: tuple[tuple[Digest, ClassName], ...], attached: bytes | None
+    body: Contribution,
+    images: tuple[tuple[Digest, ClassName], ...],
+    attached: bytes | None,
+    cells: Mapping[Digest, int] = MappingProxyType({}),
 ) -> Durable:
     """Write part, message and counted images, in place of an earlier revision's.
 
-    `attached` is the payload, unless it is offered.
+    `attached` is the payload, unless it is offered. `cells` are as `PartComputed` has them.
     """
 
     def write(draft: Draft) -> None:
-        _count(draft, body, images)
+        _count(draft, body, images, cells)
         draft.post(
             OutboxKey("contribution", body.key), OutboxMessage(body.revision, body), attached
         )

@@ -169,6 +169,7 @@ class Draft(AgentRecords):
 
     parts: Overlay[PartKey, GivenPart]
     counted: Groups[Digest, Digest, CountedImage]
+    told: Groups[Digest, Digest, str]
     outbox: Overlay[OutboxKey, OutboxMessage]
     unusable: Overlay[Digest, str]
     unanswered: Groups[Digest, Digest, str]

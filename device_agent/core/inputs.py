@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -165,6 +166,8 @@ class PartComputed:
     unusable: tuple[tuple[Digest, str], ...] = ()
     """Images that do not decode, with the reason; they are in no payload."""
     attached: bytes | None = None
+    cells: Mapping[Digest, int] = field(default_factory=dict)
+    """The group of its class that an image was summed in, where classes are dealt to groups."""
 
 
 @dataclass(frozen=True)

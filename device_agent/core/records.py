@@ -292,6 +292,8 @@ class ImageToCount:
     path: str
     digest: Digest
     class_name: ClassName
+    told: str = ""
+    """Names the images that were in the same payloads (`core.companions`); empty for none."""
 
 
 @dataclass(frozen=True)

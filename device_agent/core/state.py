@@ -145,6 +145,8 @@ class AgentRecords:
     parts: Mapping[PartKey, GivenPart] = field(default_factory=dict)
     counted: Mapping[Digest, Mapping[Digest, CountedImage]] = field(default_factory=dict)
     """Lineage, then digest of the image."""
+    told: Mapping[Digest, Mapping[Digest, str]] = field(default_factory=dict)
+    """Lineage, then digest of an image that was in a payload, in the sum or not: its companions."""
     outbox: Mapping[OutboxKey, OutboxMessage] = field(default_factory=dict)
     """In the order in which the messages were written."""
     unusable: Mapping[Digest, str] = field(default_factory=dict)

@@ -349,7 +349,7 @@ class LocalDeviceJobs:
             part_context(self._home.settings, request.job, self._home.state_folder),
             class_names=assignment.class_names,
         )
-        context = hidden_context(context, own, request.job)
+        context = extracted.context(hidden_context(context, own, request.job))
         made = side.finish(own, extracted.features, extracted.labels, context)
         return (*told, part_computed(request, extracted, made, self._blobs))
 
@@ -538,6 +538,10 @@ class MadePayload(Protocol):
     def samples(self) -> dict[ClassName, int]:
         """Images per class, as the payload counts them."""
 
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """The group of each image, as `MadeContribution` has them."""
+
 
 def part_computed(
     request: ComputePart, extracted: Extracted, made: MadePayload, blobs: OffersPayloads
@@ -559,6 +563,8 @@ def part_computed(
         samples=made.samples,
     )
     attached = payload if small else None
+    digests = (image.digest for image in extracted.rows)
+    cells = dict(zip(digests, made.cells, strict=True)) if made.cells else {}
     return inputs.PartComputed(
-        request.job, contribution, extracted.used, extracted.unusable, attached
+        request.job, contribution, extracted.used, extracted.unusable, attached, cells
     )

@@ -16,18 +16,25 @@ from fleetledger.learning.numerics.counter_generator import random_words
 Integers = npt.NDArray[np.int64]
 
 
-def split_per_class(classes: Integers, groups: int, minimum: int, seed: bytes) -> Integers:
+def split_per_class(
+    classes: Integers, groups: int, minimum: int, seed: bytes, together: Integers | None = None
+) -> Integers:
     """Return each sample's group (n,): every class is shuffled and dealt out in turn.
 
     A class with n_c samples, of `classes` (n,), fills min(groups, n_c // minimum) groups, at least
-    one, so that no group has fewer than `minimum` of a class which has that many.
+    one, so that no group has fewer than `minimum` of a class which has that many. Samples of a
+    class with the same number in `together` (n,) go into one group; a number below zero is of a
+    sample that goes alone.
     """
+    bound = np.full(len(classes), -1) if together is None else together
     result = np.empty(len(classes), np.int64)
     for index in np.unique(classes):
-        members = np.flatnonzero(classes == index)
+        members = np.flatnonzero((classes == index) & (bound < 0))
         filled = max(1, min(groups, len(members) // minimum))
         order = _shuffled(len(members), seed + b"/%d" % index)
         result[members[order]] = np.arange(len(members)) % filled
+        blocks = np.flatnonzero((classes == index) & (bound >= 0))
+        result[blocks] = np.unique(bound[blocks], return_inverse=True)[1] % groups
     return result
 
 

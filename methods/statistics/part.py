@@ -23,6 +23,9 @@ class PartContext:
     """The form of contribution that the owner chose; None leaves it to the assignment."""
     class_names: tuple[ClassName, ...] = ()
     """Every class that the fleet knows; a part with noise has a row for each of them."""
+    told: tuple[str, ...] = ()
+    """Of each sample, what names those that were summed with it before; empty text for one that
+    was in no payload, no texts where none was. Equal ones are never dealt to several groups."""
 
 
 NO_CONTEXT = PartContext()

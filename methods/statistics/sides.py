@@ -59,11 +59,16 @@ class MadeContribution:
     payload: bytes
     digest: Digest
     samples: dict[ClassName, int]
+    cells: tuple[int, ...] = ()
+    """The group that each sample was dealt to, where a method sums groups of a class; none where
+    it sums whole classes."""
 
     @classmethod
-    def of(cls, payload: bytes, samples: Mapping[ClassName, int]) -> Self:
+    def of(
+        cls, payload: bytes, samples: Mapping[ClassName, int], cells: tuple[int, ...] = ()
+    ) -> Self:
         """Return the contribution of a payload."""
-        return cls(payload, Digest.of(payload), dict(samples))
+        return cls(payload, Digest.of(payload), dict(samples), cells)
 
 
 class CheckedStatistics(Protocol):

@@ -36,7 +36,7 @@ from fleetledger.methods.stsa.messages import (
     encode_statistics,
 )
 from fleetledger.methods.stsa.noise import NoiseSource
-from fleetledger.methods.stsa.settings import Form
+from fleetledger.methods.stsa.settings import Form, StsaSettings
 from fleetledger.schemas.values import ClassName
 
 Floats = npt.NDArray[np.float64]
@@ -66,7 +66,12 @@ class StsaDevice(StatisticsDevice[StsaAssignment]):
             statistics = compute_statistics(assignment, features, labels, context)
         except LearningError as error:
             raise MethodError(str(error)) from error
-        return MadeContribution.of(encode_statistics(statistics), statistics.samples_per_class)
+        cells: tuple[int, ...] = ()
+        if statistics.form == "estimated":
+            _, classes = index_classes(assignment, labels)
+            cells = tuple(_dealt(assignment.settings, classes, context).tolist())
+        payload = encode_statistics(statistics)
+        return MadeContribution.of(payload, statistics.samples_per_class, cells)
 
     def to_words(
         self, assignment: StsaAssignment, payload: bytes, class_names: Sequence[ClassName]
@@ -101,7 +106,7 @@ def compute_statistics(
         names, classes = every_class(context.class_names, names, classes)
         counts = np.bincount(classes, minlength=len(names)).astype(np.int64)
     if form == "estimated":
-        groups = _group_sums(assignment, H, classes, noise, context.seed)
+        groups = _group_sums(assignment, H, classes, noise, context)
         return LocalStatistics.of_groups(names, groups)
     settings = assignment.settings
     return LocalStatistics(
@@ -133,14 +138,15 @@ def _numbers(assignment: StsaAssignment, features: Features) -> Numbers:
 
 
 def _group_sums(
-    assignment: StsaAssignment, H: Numbers, classes: Integers, noise: NoiseSource, seed: bytes
+    assignment: StsaAssignment,
+    H: Numbers,
+    classes: Integers,
+    noise: NoiseSource,
+    context: PartContext,
 ) -> GroupSums:
     """Return sums and counts of the groups that the seed deals the samples to."""
     settings = assignment.settings
-    if settings.split == "shuffled":
-        group = split_shuffled(len(classes), settings.groups, seed)
-    else:
-        group = split_per_class(classes, settings.groups, settings.group_minimum, seed)
+    group = _dealt(settings, classes, context)
     # Rows in the order of class, then group; groups without the class have none.
     cells, row = np.unique(classes * settings.groups + group, return_inverse=True)
     counts = np.bincount(row).astype(np.int64)
@@ -152,8 +158,19 @@ def _group_sums(
     )
     if not settings.counts_empty_groups:
         return made
-    dealer, row_groups = dealer_of(seed), (cells % settings.groups).astype(np.int64)
+    dealer, row_groups = dealer_of(context.seed), (cells % settings.groups).astype(np.int64)
     return replace(made, groups=settings.groups, dealer=dealer, row_groups=row_groups)
+
+
+def _dealt(settings: StsaSettings, classes: Integers, context: PartContext) -> Integers:
+    """Return the group (n,) of each sample; those that were summed together stay together."""
+    if settings.split == "shuffled":
+        return split_shuffled(len(classes), settings.groups, context.seed)
+    together = None
+    if context.told:
+        numbers = np.unique(context.told, return_inverse=True)[1]
+        together = np.where(np.array(context.told) == "", -1, numbers)
+    return split_per_class(classes, settings.groups, settings.group_minimum, context.seed, together)
 
 
 def _sums(

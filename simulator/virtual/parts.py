@@ -86,10 +86,13 @@ class PartMaker:
             tuple(image.class_name for image in request.images),
             frozenset(image.digest for image in request.images),
             (),
+            rows=request.images,
         )
         try:
             own = self._told(request.assignment)
-            context = replace(place.context, class_names=request.assignment.class_names)
+            context = replace(
+                extracted.context(place.context), class_names=request.assignment.class_names
+            )
             made = side.finish(own, extracted.features, extracted.labels, context)
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{device}: {error}") from error

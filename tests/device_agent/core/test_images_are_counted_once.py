@@ -313,12 +313,15 @@ def test_a_relabelling_that_leaves_too_few_of_a_class_lets_the_rest_wait(agent: 
     agent.compute("first")
     agent.put(a="cat/1", b="cat/2", c="dog/3", d="cat/4")
     agent.scan()
-    assert agent.contents_of_job() == {"cat/a": "cat", "cat/b": "cat", "cat/d": "cat"}
+    assert agent.contents_of_job() == {"cat/a": "cat", "cat/b": "cat"}
     agent.compute("second")
-    assert agent.job() is None
+    assert agent.job() is None, "what the first payload has more than the second is two images"
     agent.put(a="cat/1", b="dog/2", c="dog/3", d="bird/4")
     agent.scan()
     assert agent.messages()[-1] == Withdrawal(
         key=making.part_key(), revision=2, reason=counting.RELABELLED
     )
-    assert agent.contents_of_job() == {"dog/b": "dog", "dog/c": "dog"}
+    assert agent.job() is None
+    agent.put(a="cat/1", b="cat/2", c="dog/3", d="dog/4")
+    agent.scan()
+    assert set(agent.contents_of_job()) == {"cat/a", "cat/b", "dog/c", "dog/d"}

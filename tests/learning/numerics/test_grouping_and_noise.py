@@ -72,3 +72,15 @@ def test_noise_is_repeated_from_the_same_secret_alone():
     assert np.array_equal(normal_noise(b"a", 5), normal_noise(b"a", 40_000)[:5])
     assert not np.isin(normal_noise(b"a", 500), normal_noise(b"b", 500)).any()
     assert normal_noise(b"a", 0).shape == (0,)
+
+
+def test_samples_that_belong_together_fall_into_one_group():
+    classes = np.repeat([0, 1], 20)
+    together = np.where(np.arange(40) % 20 < 12, np.arange(40) % 20 // 3, -1)
+    group = split_per_class(classes, 4, 2, b"seed", together)
+    for label in (0, 1):
+        for block in range(4):
+            assert len(set(group[(classes == label) & (together == block)])) == 1
+        counts = np.bincount(group[classes == label], minlength=4)
+        assert counts.min() >= 2
+        assert set(group[(classes == label) & (together < 0)]) == {0, 1, 2, 3}
