@@ -218,6 +218,11 @@ class CoordinatorSettings(Strict):
                 "privacy.masks: asynchronous rounds wait for nobody, and masks for a cohort; leave "
                 "one of them out"
             )
+        if self.privacy.masks and self.rounds.robust is not None:
+            raise ValueError(
+                "privacy.masks: rounds.robust looks at each answer, and masks show sums alone; "
+                "leave one of them out"
+            )
         return self
 
     @property

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fleetledger.schemas.cohorts import CohortNumber, Joining, MaskedCohort
+from fleetledger.schemas.cohorts import CohortNumber, Hex32, Joining, MaskedCohort
 from fleetledger.schemas.keys import SignatureText
 from fleetledger.schemas.values import DeviceId, Digest
 
@@ -49,7 +49,7 @@ class CohortProgress:
     """By member the entry that it joined with."""
     silent: tuple[DeviceId, ...] = ()
     """Members whose words are not in the sum."""
-    seeds: dict[DeviceId, dict[DeviceId, str]] = field(default_factory=dict)
+    seeds: dict[DeviceId, dict[DeviceId, Hex32]] = field(default_factory=dict)
     """Seeds by who told them and the silent member that has each too; none once it is over."""
     shares: dict[DeviceId, dict[DeviceId, str]] = field(default_factory=dict)
     """Shares of own masks by who told them and whose mask it is; none once it is over."""
@@ -86,11 +86,9 @@ class CohortProgress:
 
         At `mask` nobody is named: who has answered, the state of contributions knows.
         """
-        wanted, told = self.silent, self.seeds
-        if self.step == "opening":
-            wanted, told = self.present, self.shares
-        elif self.step != "silent":
-            return []
+        wanted = {"silent": self.silent, "opening": self.present}.get(self.step, ())
+        told: Mapping[DeviceId, Mapping[DeviceId, str]]
+        told = self.shares if self.step == "opening" else self.seeds
         return [device for device in self.present if not told.get(device, {}).keys() >= set(wanted)]
 
     def opens(self) -> bool:

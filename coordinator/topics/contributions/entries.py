@@ -116,13 +116,12 @@ def _accept_masked(
     """Keep what a member of a cohort gave; it is in no sum."""
     part = body.part
     assert part.cohort is not None
-    number = part.cohort.number
-    masked = state.MaskedPart(
-        at.index, part.key, part.payload, part.payload_bytes, dict(part.cohort.shares)
-    )
+    number, shares = part.cohort.number, dict(part.cohort.shares)
+    given = contributions.by_device.setdefault(at.maker, state.DeviceContributions())
+    former = given.parts.get(part.key) if part.round is None else None
+    masked = state.MaskedPart(at.index, part.key, part.payload, part.payload_bytes, shares, former)
     contributions.mask(number, at.maker, masked)
     if part.round is None:
-        given = contributions.by_device.setdefault(at.maker, state.DeviceContributions())
         known = state.KnownPart(
             at.index, part.revision, part.payload, body.installation, cohort=number
         )

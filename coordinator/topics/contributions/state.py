@@ -58,6 +58,8 @@ class MaskedPart:
     payload_bytes: int
     shares: dict[DeviceId, Sealed]
     """Its own mask in shares, sealed for each other member."""
+    former: KnownPart | None = None
+    """The revision of the part before it, which is in the sum of another cohort."""
 
 
 @dataclass
@@ -483,7 +485,8 @@ class ContributionsState:
         known = None if given is None else given.parts.get(part.key)
         if end == "unopened" and given is not None and known and known.index == part.index:
             # The same revision may come again, in another cohort.
-            given.put(part.key, KnownPart(part.index, known.revision - 1, None))
+            before = part.former or KnownPart(part.index, known.revision - 1, None)
+            given.put(part.key, before)
 
     def _move_masked(self, device: DeviceId, part: MaskedPart, end: str, by: int) -> None:
         item = CountedPart(device, part.key, part.payload, NOTHING_HELD, {}, part.payload_bytes)

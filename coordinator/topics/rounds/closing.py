@@ -53,9 +53,18 @@ class RoundClosing:
             return Decision()  # each of its steps ends, and so do its words in a sum
         if opened.buffering is None and current.heard >= self._awaited(current.cohort):
             return self._close(current, "everybody answered")
+        if self._are_too_few(current):
+            return self._close(current, "everybody answered who is not too few for a cohort")
         if (now_ns - current.opened_ns) / NANOSECONDS >= opened.deadline_seconds:
             return self._close(current, f"deadline of {opened.deadline_seconds:g} s")
         return Decision() if opened.buffering is None else self._ask_more(current, now_ns)
+
+    def _are_too_few(self, current: Round) -> bool:
+        """Whether a masked round has a sum, and too few are left to answer for another one."""
+        privacy = self._state.stages.by_number[current.opened.stage].privacy
+        if privacy is None or privacy.masks is None or not current.answers:
+            return False
+        return len(self._awaited(current.cohort - current.heard)) < privacy.masks.least
 
     def _ask_more(self, current: Round, now_ns: int) -> Decision:
         """Ask further devices in an asynchronous round, or close it where nobody is left."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from fleetledger.schemas.cohorts import (
     MaskedCohort,
 )
 from fleetledger.schemas.contributions import Contribution, PartKey
+from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.receipts import Receipt
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from tests.coordinator.core.harness import BACKBONE, Bench, names, receipt
@@ -90,13 +91,20 @@ class Member:
             if member.device != self.name
         }
 
+    def vector(self, cohort: MaskedCohort) -> Any:
+        """The words without masks."""
+        return DEVICE.to_words(self.told, self.made.payload, cohort.class_names)
+
+    serve: Callable[[bytes], Offer] | None = None
+    """Offers what is too large to be attached."""
+
     def words(
         self, cohort: MaskedCohort, *, negative: bool = False, wrong: bool = False
     ) -> tuple[Contribution, bytes]:
         """Return what it gives behind masks."""
         place, secrets = cohort.devices.index(self.name), self._secrets(cohort)
         own = derived(self.secret, f"own/{cohort.name}")
-        vector = DEVICE.to_words(self.told, self.made.payload, cohort.class_names)
+        vector = self.vector(cohort)
         if negative:
             vector = np.zeros_like(vector) - vector
         if wrong:
@@ -117,6 +125,7 @@ class Member:
             lineage=self.lineage,
             payload=Digest.of(payload),
             payload_bytes=len(payload),
+            offer=None if self.serve is None else self.serve(payload),
             samples={},
             cohort=CohortAnswer(number=cohort.number, shares=sealed),
         )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from fleetledger.coordinator.core.saved_state import read_state, write_state
 from fleetledger.coordinator.topics.devices.commands import RetireDevice
 from fleetledger.schemas.cohorts import CohortJoin
 from fleetledger.schemas.receipts import Accepted, Later, Refused
@@ -73,6 +76,27 @@ def test_after_a_restart_each_step_goes_on(step: str) -> None:
     bench.work()
     plain = [m.made.payload for m in bench.members.values() if m.name != silent]
     assert bench.total() == bench.total(plain)
+
+
+def test_the_state_of_each_step_is_read_as_it_was_written() -> None:
+    bench = CohortBench(5, PRIVACY.model_copy(update={"cohort": 5}))
+    others = ("dev-1", "dev-2", "dev-3", "dev-4")
+    steps: list[Callable[[], object]] = [
+        bench.join,
+        lambda: bench.wait(0),
+        lambda: bench.give_words(*others),
+        lambda: bench.wait(PRIVACY.answer_seconds),
+        bench.reveal,
+        lambda: bench.wait(0),
+        bench.reveal,
+        lambda: bench.wait(0),
+        bench.work,
+    ]
+    for step in steps:
+        step()
+        written = write_state(bench.core.state)
+        assert write_state(read_state(written.__getitem__)) == written
+    assert bench.cohort().step == "summed"
 
 
 def test_who_gives_nothing_is_left_out_and_joins_the_next_cohort() -> None:
