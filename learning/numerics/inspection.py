@@ -171,7 +171,7 @@ class _Fleet:
         self.there = np.array([len(unit.rows) > 0 for unit in units], bool) & (samples > 0)
         self.has = np.array([unit.counts > 0 for unit in units]) & self.there[:, np.newaxis]
         cap = float(np.median(samples[self.there])) if self.there.any() else 1.0
-        self.likeness = Likeness(units, ridge)
+        self.likeness = Likeness(units, ridge, seed)
         self.weight = np.where(self.there, np.minimum(samples, cap) / cap, 0.0)
 
     def judge(self, left_out: Flags, number: int) -> _Judged:

@@ -28,6 +28,8 @@ from fleetledger.learning.numerics.leave_out import UnitMoments
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
+_FEATURES = 1024
+"""Most features that are compared; of more, so many are drawn."""
 _LENGTHS = 256
 """Random signs that stand for all features."""
 _OF_A_MEDIAN = 1.57
@@ -36,7 +38,9 @@ _OF_A_MEDIAN = 1.57
 class Likeness:
     """Class means of units where the scatter within classes measures."""
 
-    def __init__(self, units: Sequence[UnitMoments], ridge: float) -> None:
+    def __init__(self, units: Sequence[UnitMoments], ridge: float, seed: int = 0) -> None:
+        draw = np.random.default_rng([seed, len(units)])
+        units = _with_drawn_features(units, draw)
         self._counts = np.array([unit.counts for unit in units], np.float64)
         classes = [np.flatnonzero(unit.counts) for unit in units]
         means = [u.sums[:, c] / u.counts[c] for u, c in zip(units, classes, strict=True)]
@@ -49,7 +53,7 @@ class Likeness:
         free = self._counts.sum() - np.count_nonzero(self._counts)
         if free <= 0:
             return
-        signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0]), (len(scatter), _LENGTHS))
+        signs = draw.choice(np.array([-1.0, 1.0]), (len(scatter), _LENGTHS))
         try:
             measure = BlockedFactor(scatter, ridge).back(signs / sqrt(_LENGTHS))
         except SingularError:
@@ -78,6 +82,16 @@ class Likeness:
         total = weights.sum(axis=1)
         summed = (np.nan_to_num(by_class) * weights).sum(axis=1)
         return np.where(total > 0, summed / np.where(total > 0, total, 1.0), np.nan)
+
+
+def _with_drawn_features(
+    units: Sequence[UnitMoments], draw: np.random.Generator
+) -> Sequence[UnitMoments]:
+    width = len(units[0].sums)
+    if width <= _FEATURES:
+        return units
+    drawn = np.sort(draw.choice(width, _FEATURES, replace=False))
+    return [unit.of_features(drawn) for unit in units]
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,10 @@
 
     python -m tests.promises.one_liar [--width 500] [--steps 150]
 
-The liar knows every feature of the others. It makes samples in the range of real ones, two a class,
-by Adam on the share of wrong answers, through the closed form of the model that they lead to:
-W = W0 + A h^T (D^-1 + h A h^T)^-1 (Y - h W0), A = (G0 + ridge I)^-1, D their weights. Its payload
-obeys every rule of intake, since it is of samples. It gives them whole, among honest samples, split
-over parts, against one class, or over several devices that lie together.
+The liar knows every feature of the others and makes samples by gradient, two a class
+(`benchmarks.papers.inspection.crafted`). Its payload obeys every rule of intake, since it is of
+samples. It gives them whole, among honest samples, split over parts, against one class, or over
+several devices that lie together.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.papers.inspection.crafted import Aim, Liar
 from fleetledger.coordinator.core.rules import BoundRules
 from fleetledger.coordinator.core.work import Judging
 from fleetledger.coordinator.models.outliers import Judgement, SummedParts, judged
@@ -145,88 +145,10 @@ class Fleet:
         return verdict
 
 
-@dataclass(frozen=True)
-class Aim:
-    """What a liar wants: `weights` samples of each of `labels`, against a class or all of them."""
-
-    labels: npt.NDArray[np.int64]
-    weights: npt.NDArray[np.int64]
-    target: int | None = None
-    steps: int = 150
-
-    @classmethod
-    def of(cls, samples: int, target: int | None = None, steps: int = 150) -> Aim:
-        """Return the aim of so many samples, at most two different ones a class."""
-        kinds = min(20 if target is None else 4, samples)
-        labels = np.arange(kinds) % 10 if target is None else (target + 1 + np.arange(kinds)) % 10
-        weights = np.full(kinds, samples // kinds)
-        weights[: samples - weights.sum()] += 1
-        return cls(labels, weights, target, steps)
-
-
-class Liar:
-    """Makes samples against a fleet whose every feature it knows."""
-
-    def __init__(self, digits: Digits) -> None:
-        self._h, self._y = digits.train
-        ridge = digits.told.settings.ridge_value
-        system = self._h.T @ self._h + ridge * np.eye(self._h.shape[1])
-        self._inverse = np.linalg.inv(system)
-        self._weights = self._inverse @ (self._h.T @ np.eye(10)[self._y])
-
-    def samples(self, aim: Aim, seed: int = 0) -> Samples:
-        """Return the liar's samples, each as often as its weight says."""
-        rng = np.random.default_rng(seed)
-        seen = rng.permutation(len(self._y))[:800]
-        if aim.target is not None:
-            seen = np.flatnonzero(self._y == aim.target)
-        x, told = self._h[seen], self._y[seen]
-        best, h = (-1.0, self._begin(aim)), self._begin(aim)
-        first, second = np.zeros_like(h), np.zeros_like(h)
-        for step in range(1, aim.steps + 1):
-            wrong, slope = self._slope(h, aim, x, told)
-            if wrong > best[0]:
-                best = wrong, h.copy()
-            first = 0.9 * first + 0.1 * slope
-            second = 0.999 * second + 0.001 * slope**2
-            far = np.sqrt(second / (1 - 0.999**step)) + 1e-12
-            h = np.clip(h - 6.0 * (first / (1 - 0.9**step)) / far, 0, LARGEST)
-        made = np.rint(best[1])
-        return np.repeat(made, aim.weights, axis=0), np.repeat(aim.labels, aim.weights)
-
-    def _begin(self, aim: Aim) -> Floats:
-        """Return the corners that raise the score of a class on images of the next one."""
-        rows = []
-        for label in aim.labels:
-            of = (label + 1) % 10 if aim.target is None else aim.target
-            mean = self._h[self._y == of].mean(axis=0)
-            rows.append(np.where(self._inverse @ mean > 0, LARGEST, 0) * 0.8)
-        return np.array(rows)
-
-    def _slope(
-        self, h: Floats, aim: Aim, x: Floats, told: npt.NDArray[np.int64]
-    ) -> tuple[float, Floats]:
-        """Return the share of wrong answers, and the slope of its smooth form at h (k, M)."""
-        ha, xa = h @ self._inverse, x @ self._inverse
-        inner = np.diag(1.0 / aim.weights) + ha @ h.T
-        solved = np.linalg.solve(inner, np.eye(10)[aim.labels] - h @ self._weights)
-        near = xa @ h.T
-        scores = x @ self._weights + near @ solved
-        rows, temperature = np.arange(len(x)), 0.05
-        others = scores.copy()
-        others[rows, told] = -1e9
-        top = others.max(axis=1, keepdims=True)
-        soft = np.exp((others - top) / temperature)
-        margin = top[:, 0] + temperature * np.log(soft.sum(axis=1)) - scores[rows, told]
-        chance = 1 / (1 + np.exp(-np.clip(margin / temperature, -50, 50)))
-        weight = -chance * (1 - chance) / temperature / len(x)
-        of_scores = weight[:, None] * soft / soft.sum(axis=1, keepdims=True)
-        of_scores[rows, told] = -weight
-        of_solved = np.linalg.solve(inner, near.T @ of_scores)
-        of_inner = -of_solved @ solved.T
-        slope = (of_scores @ solved.T).T @ xa - of_solved @ self._weights.T
-        slope += (of_inner + of_inner.T) @ ha
-        return float((margin > 0).mean()), slope
+def liar_of(digits: Digits) -> Liar:
+    """Return a liar that knows every feature of the digits."""
+    h, labels = digits.train
+    return Liar(h, labels, digits.told.settings.ridge_value, LARGEST)
 
 
 def diluted(liar: Samples, honest: Samples, extreme: int, seed: int = 0) -> Samples:
@@ -285,7 +207,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=150)
     given = parser.parse_args()
     digits = Digits.behind(given.width)
-    liar, honest = Liar(digits), len(digits.train[1])
+    liar, honest = liar_of(digits), len(digits.train[1])
     for share in (0.01, 0.05, 0.1):
         count = round(share / (1 - share) * honest)
         made = liar.samples(Aim.of(count, steps=given.steps))

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from benchmarks.papers.inspection.crafted import Aim, Liar
 from fleetledger.coordinator.core.rules import BoundRules
-from tests.promises.one_liar import Aim, Digits, Fleet, Liar, Samples, diluted, shared_out
+from tests.promises.one_liar import Digits, Fleet, Samples, diluted, liar_of, shared_out
 
 STEPS = 60
 
@@ -17,7 +18,7 @@ def digits() -> Digits:
 
 @pytest.fixture(scope="module")
 def liar(digits: Digits) -> Liar:
-    return Liar(digits)
+    return liar_of(digits)
 
 
 def fleet_of(digits: Digits, seed: int = 0) -> Fleet:

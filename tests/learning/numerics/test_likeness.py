@@ -9,8 +9,8 @@ from fleetledger.learning.numerics.likeness import Likeness, UsualFigures
 from tests.learning.numerics.digit_fleets import RIDGE, fleet
 
 
-def by_hand(units, ridge, place, column):
-    """Return u of one class of one unit where the whole scatter measures, without signs."""
+def measured(units, ridge):
+    """Return the inverse of the scatter within classes, and what chance gives in it."""
     scatter = np.zeros((units[0].rows.shape[1],) * 2)
     free = 0
     for unit in units:
@@ -19,10 +19,14 @@ def by_hand(units, ridge, place, column):
             scatter -= np.outer(unit.sums[:, c], unit.sums[:, c]) / unit.counts[c]
             free += unit.counts[c] - 1
     measure = np.linalg.inv(scatter + ridge * np.eye(len(scatter)))
+    return measure, np.trace(measure @ scatter) / free
+
+
+def by_hand(units, measure, chance, place, column):
+    """Return u of one class of one unit where the whole scatter measures, without signs."""
     others = [u for u in units if u.counts[column]]
     means = np.array([u.sums[:, column] / u.counts[column] for u in others])
     away = units[place].sums[:, column] / units[place].counts[column] - np.median(means, axis=0)
-    chance = np.trace(measure @ scatter) / free
     varies = 1.57 * sum(1 / u.counts[column] for u in others) / len(others) ** 2
     return (away @ measure @ away) / chance / (1 / units[place].counts[column] + varies)
 
@@ -33,7 +37,8 @@ def test_random_signs_stand_for_the_whole_scatter():
     found = Likeness(units, RIDGE).by_class(everybody, 4)
     pairs = [(place, c) for place in range(0, 40, 7) for c in range(10) if units[place].counts[c]]
     told = np.array([found[pair] for pair in pairs])
-    expected = np.array([by_hand(units, RIDGE, *pair) for pair in pairs])
+    measure, chance = measured(units, RIDGE)
+    expected = np.array([by_hand(units, measure, chance, *pair) for pair in pairs])
     assert np.corrcoef(told, expected)[0, 1] > 0.8
     assert told.mean() == pytest.approx(expected.mean(), rel=0.2)
 
