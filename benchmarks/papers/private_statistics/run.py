@@ -43,9 +43,9 @@ FLEETS = (10, 100, 1_000, 10_000, 100_000)
 """Devices."""
 IMAGES = (40, 200, 1_000)
 """Of a device."""
-PLACES = {"local": 1, "cohort": 16, "fleet": 1 << 40}
-"""Devices that share one noise: none, those of a cohort behind masks, or all of the fleet, which is
-what a coordinator that is trusted could do."""
+PLACES = {"local": 1, "masks": 4, "fleet": 1 << 40}
+"""Devices that share one noise: none; members of a cohort, by `sharers = 4`; or all of the fleet,
+which is what a coordinator that is trusted could do."""
 MOST = 1 << 24
 """Devices beyond which no fleet is looked for."""
 

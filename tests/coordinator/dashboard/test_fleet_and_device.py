@@ -21,10 +21,12 @@ from fleetledger.schemas.tags import TagName, TagValue
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.pages.people import Role
 from tests.coordinator.core.harness import Bench, contribution
+from tests.coordinator.dashboard.asked import home_of
 from tests.coordinator.dashboard.metrics.scraping import COORDINATOR, LIVE, NOW_NS, make_home
 from tests.coordinator.dashboard.served import a_fleet, browser, settled
 from tests.coordinator.reports.test_fleet import evaluation, two_stages
 from tests.coordinator.reports.test_views import write
+from tests.coordinator.topics.contributions.test_privacy_budget import bench as noisy_bench
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[2J\u202e"
 
@@ -67,6 +69,14 @@ def test_a_device_page_says_how_warm_it_was_when_a_model_was_measured(tmp_path: 
     assert "CPUExecutionProvider, 0.1 s, power mode &lt;img" in text
     assert "62 °C, slowed down 2 times" in text
     assert HOSTILE not in text
+
+
+def test_a_device_page_says_what_privacy_it_has_spent(tmp_path: Path) -> None:
+    bench = noisy_bench()
+    bench.give("a", contribution("x"))
+    page = browser(home_of(tmp_path, bench))
+    assert "epsilon 3.00 of the budget is spent" in page.get("/devices/a").text
+    assert "epsilon 0.00 of the budget is spent" in page.get("/devices/b").text
 
 
 def test_without_a_coordinator_nobody_is_said_to_be_away(tmp_path: Path) -> None:

@@ -196,6 +196,25 @@ def test_sums_with_noise_solve_and_undo_to_the_last_integer(method):
 
 @needs_opendp
 @METHODS
+@pytest.mark.parametrize("members", [4, 16])
+def test_noisy_parts_add_up_behind_masks_and_their_sum_is_taken(method, members):
+    told, coordinator, _ = part(method)
+    told = told.model_copy(update={"noise": NOISE.model_copy(update={"sharers": 4})})
+    device = SIDES[method][1]
+    payloads = [part(method, told.noise, seed)[2].payload for seed in range(members)]
+    words = sum(device.to_words(told, payload, NAMES) for payload in payloads)
+    made = coordinator.from_words(told, words, NAMES, members)
+    coordinator.check_sum(told, [made.payload])
+    kind = coordinator.aggregate_type
+    total = kind.empty(told)
+    for payload in payloads:
+        total = total + kind.of(told, coordinator.read(told, payload), 1)
+    assert kind.of(told, coordinator.read(told, made.payload), 1).digest == total.digest
+    assert np.isfinite(coordinator.solve(told, total, NAMES).weights).all()
+
+
+@needs_opendp
+@METHODS
 def test_impossible_numbers_are_still_refused(method):
     noise = NOISE.model_copy(update={"multiplier": 0.1, "clip": 2})
     told, coordinator, _ = part(method, noise)
