@@ -68,7 +68,7 @@ class InspectionRules:
     """Most units that are left out at a time, and a twentieth of a larger fleet."""
     splits: int = 4
     """Times that units are split into halves; a small fleet more often."""
-    features: int = 1024
+    features: int = 512
     """Most features of a model that is judged by; of more, each split draws its own."""
     camp: float = 0.3
     """Share of the weight from which on those left out, or with the other sign, are a camp."""

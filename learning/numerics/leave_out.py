@@ -25,6 +25,7 @@ import numpy.typing as npt
 from fleetledger.learning.errors import FeatureError
 from fleetledger.learning.numerics.blocked_factor import BlockedFactor
 from fleetledger.learning.numerics.gram_rows import gram_rows
+from fleetledger.runtime.count_words import count_of
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -49,7 +50,7 @@ class UnitMoments:
         if self.rows.ndim != 2 or self.sums.shape != shape:
             raise FeatureError(
                 f"moments: rows {self.rows.shape}, sums {self.sums.shape} and "
-                f"{len(self.counts)} counts; give (r, M), (M, C) and (C,)"
+                f"{count_of(len(self.counts), 'count')}; give (r, M), (M, C) and (C,)"
             )
 
     @classmethod
@@ -125,6 +126,7 @@ class Judges:
 
     def __init__(self, units: Sequence[UnitMoments], weights: Floats) -> None:
         self._side = _Side(units)
+        self._rows = self._side.rows.astype(np.float32)  # of a sum of squares, six digits are enough
         slopes = (2 * (u.rows.T @ (u.rows @ weights) - u.sums) for u in units)
         self._slopes = np.stack(list(slopes))
         self._samples = np.array([u.samples for u in units], np.float64)
@@ -135,7 +137,7 @@ class Judges:
         `change` is what `FittedModel.changes` yields, of a unit inside the model or an added one.
         """
         sign = -1.0 if inside else 1.0
-        moved = np.square(self._side.rows @ change)
+        moved = np.square(self._rows @ change.astype(np.float32), dtype=np.float64)
         square = np.add.reduceat(moved, self._side.starts[:-1], axis=0)
         linear = np.einsum("ekc,kc->ec", self._slopes, change)
         return np.asarray((linear + sign * square) / self._samples[:, np.newaxis])
