@@ -197,6 +197,9 @@ class IntakeRules(Strict):
     replacement_seconds: float = Field(default=150.0, ge=0, le=1e6)
     """Seconds for which what another installation of a device gives waits, where the former one's
     parts are held: one that is alive has come back by then."""
+    quarantine: Literal["off", "ask"] = "off"
+    """Whether all that counts is inspected before a head is solved. "ask" sets aside what harms the
+    others until the operator decides: docs/inspect.md#before-a-model-is-solved."""
     refusals_per_minute: int = Field(default=60, ge=1)
     """Refusals sent to one device; more are dropped, since its outbox asks again."""
     messages_per_minute: int = Field(default=3000, ge=1, le=10_000_000)

@@ -37,6 +37,8 @@ class Judging:
     since: int
     """Entry from which on parts are new."""
     bounds: PartBounds
+    inspects: bool = False
+    """Whether all that counts is inspected as well."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ whose sums are known only together.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +19,7 @@ from fleetledger.coordinator.core.phrases import count_of, natural, some
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import BlobPrunedError, CommandError
 from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.models.outliers import LineageParts
 from fleetledger.coordinator.reports.inspection import (
     InspectedClass,
@@ -25,12 +27,20 @@ from fleetledger.coordinator.reports.inspection import (
     InspectionReport,
     sentence_of,
 )
+from fleetledger.coordinator.topics.contributions.entries import (
+    MAX_MOVED,
+    MAX_REASON,
+    MAX_TOLD,
+    JudgedPart,
+)
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.inspection import Inspection, UnitVerdict, inspect_units
 from fleetledger.learning.numerics.leave_out import UnitMoments
 from fleetledger.methods.registry import statistics_coordinator
 from fleetledger.methods.statistics.sides import ExactAggregate
-from fleetledger.schemas.values import ClassName
+from fleetledger.schemas.values import ClassName, DeviceId
+
+log = logging.getLogger("coordinator.models.inspection")
 
 Progress = Callable[[int, int], None]
 """Is told how many units of how many were read."""
@@ -140,6 +150,46 @@ def inspected(
     return InspectedUnits(tuple(units), tuple(images), names, found)
 
 
+def harmful_parts(parts: LineageParts, seed: int) -> tuple[JudgedPart, ...]:
+    """Return what is to be set aside of what counts; nothing where evidence is ambiguous.
+
+    Nor is anything that the operator let in, or where sums cannot be judged.
+    """
+    units = units_of(parts)
+    try:
+        found = inspected(parts, units, seed)
+    except (CommandError, LearningError) as error:
+        log.warning("what counts is not inspected: %s", error)
+        return ()
+    for warning in found.warnings():
+        log.warning("nothing is set aside by an inspection: %s", warning)
+        return ()
+    told = {one.name: one.sentence for one in found.devices()}
+    kept = ((u, [i for i in u.indices if i not in parts.counted.let_in]) for u in found.harmful)
+    return tuple(
+        JudgedPart(
+            device=DeviceId(unit.name),
+            indices=tuple(indices[:MAX_MOVED]),
+            residual=-1,
+            pull=-1,
+            move=-1,
+            harm=shortened(told[unit.name]),
+        )
+        for unit, indices in kept
+        if indices
+    )[:MAX_TOLD]
+
+
+def shortened(text: str) -> str:
+    """Return a sentence as an entry may hold it."""
+    return text if len(text) <= MAX_REASON else f"{text[: MAX_REASON - 4]} ..."
+
+
+def seed_of(ledger: LedgerReader, size: int) -> int:
+    """Return the seed of splits, which follows from the first entries of a ledger."""
+    return int(ledger.root_at(size)[:8], 16)
+
+
 def inspect_ledger(
     blobs: Blobs, stage: int | None = None, progress: Progress = lambda _done, _of: None
 ) -> InspectionReport:
@@ -154,7 +204,7 @@ def inspect_ledger(
         raise CommandError(f"--stage: nothing that counts was given for stage {stage}")
     size = blobs.ledger.size
     try:
-        found = inspected(parts, units, int(blobs.ledger.root_at(size)[:8], 16), progress)
+        found = inspected(parts, units, seed_of(blobs.ledger, size), progress)
     except LearningError as error:
         raise CommandError(f"inspect: {error}") from error
     return InspectionReport(
@@ -199,6 +249,9 @@ def _readable(
     unread: list[str] = []
     for unit in units:
         there = []
+        if any(n < 0 for i in unit.indices for n in parts.counted[i].samples.values()):
+            unread.append(f"{unit.name} is not judged: it takes out what members gave before.")
+            continue
         for index in unit.indices:
             try:
                 blobs.check(parts.counted[index].payload)

@@ -20,6 +20,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.models.adapters import adapter_of
 from fleetledger.coordinator.models.cohort_sum import ended, summed_statistics
 from fleetledger.coordinator.models.held_parts import HeldParts
+from fleetledger.coordinator.models.inspection import harmful_parts, seed_of
 from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.models.kept_sums import KeptSum, KeptSums
 from fleetledger.coordinator.models.model_package import facts_of, handed_over, packed
@@ -190,6 +191,11 @@ class ModelMaker:
         summed, judging = self.parts_of(request, blobs), request.judging
         if judging is not None and (verdict := judged(summed, judging)):
             return Finished(_set_aside(request, judging, verdict))
+        if judging is not None and judging.inspects:
+            seed = seed_of(blobs.ledger, request.ledger_size)
+            if parts := harmful_parts(summed, seed):
+                body = _set_aside(request, judging, Judgement(parts))
+                return Finished(body.model_copy(update={"inspected": True}))
         try:
             solved, weights = self._solve(request, summed)
         except (FleetledgerError, LearningError):

@@ -93,7 +93,7 @@ def judged(summed: SummedParts, judging: Judging) -> Judgement:
         (
             i
             for i, at in counted.set_aside.items()
-            if at < judging.since and counted[i].lineage == lineage
+            if at < judging.since and counted[i].lineage == lineage and i not in counted.asked
         ),
     )
     bench = _Bench(summed, judging)

@@ -12,12 +12,13 @@ from fleetledger.coordinator.errors import BlobError, BlobPrunedError
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.models.held_parts import HeldParts
+from fleetledger.coordinator.models.inspection import seed_of
 from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.models.model_maker import ModelMaker
 from fleetledger.coordinator.models.network_maker import fingerprint_of, trains_here
 from fleetledger.coordinator.replay import comparison, recipes
 from fleetledger.coordinator.replay.overlay_store import KeepingStore
-from fleetledger.coordinator.replay.set_aside import judged_again, proven
+from fleetledger.coordinator.replay.set_aside import inspected_again, judged_again, proven
 from fleetledger.coordinator.reports.reports import ReplayedResult, ReplayState
 from fleetledger.coordinator.topics.cohorts.entries import CohortEnded, CohortSummed
 from fleetledger.coordinator.topics.models.entries import ModelFailed, ModelSolved
@@ -94,6 +95,9 @@ class Remaking:
             summed = self._maker.parts_of(recipe.request, self._blobs)
             if recorded.vector is not None:
                 return proven(summed, recorded, self._blobs.get(recorded.vector))
+            if recorded.inspected:
+                seed = seed_of(self._blobs.ledger, recorded.ledger_size)
+                return inspected_again(summed, recorded, seed)
             return judged_again(summed, recorded)
         except (FleetledgerError, LearningError) as error:
             return "differs", str(error)

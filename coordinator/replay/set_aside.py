@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from math import isclose
 
 from fleetledger.coordinator.core.work import Judging
+from fleetledger.coordinator.models.inspection import harmful_parts
 from fleetledger.coordinator.models.outliers import SummedParts, judged, vector_of
 from fleetledger.coordinator.reports.reports import ReplayState
 from fleetledger.coordinator.topics.contributions.entries import (
@@ -50,6 +51,17 @@ def judged_again(summed: SummedParts, recorded: ContributionsSetAside) -> tuple[
     if apart > TOLERANCE:
         return "differs", f"figures of {devices} are {apart:.2g} of their value apart"
     return ("within tolerance" if apart else "equal"), f"judged alike: {devices}"
+
+
+def inspected_again(
+    summed: SummedParts, recorded: ContributionsSetAside, seed: int
+) -> tuple[ReplayState, str]:
+    """Return whether an inspection finds the same parts."""
+    told = {part.device: part.indices for part in recorded.set_aside}
+    made = {part.device: part.indices for part in harmful_parts(summed, seed)}
+    if told == made:
+        return "equal", f"an inspection finds the same: {_named(recorded.set_aside)}"
+    return "differs", f"an inspection finds {', '.join(sorted(made)) or 'nobody'}"
 
 
 def proven(

@@ -126,7 +126,9 @@ class Judges:
 
     def __init__(self, units: Sequence[UnitMoments], weights: Floats) -> None:
         self._side = _Side(units)
-        self._rows = self._side.rows.astype(np.float32)  # of a sum of squares, six digits are enough
+        self._rows = self._side.rows.astype(
+            np.float32
+        )  # of a sum of squares, six digits are enough
         slopes = (2 * (u.rows.T @ (u.rows @ weights) - u.sums) for u in units)
         self._slopes = np.stack(list(slopes))
         self._samples = np.array([u.samples for u in units], np.float64)

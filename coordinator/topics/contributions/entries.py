@@ -297,6 +297,8 @@ class JudgedPart(Strict):
     """Move of the others' scores in units of the parts' share of samples."""
     move: float
     """Mean squared move of the others' scores."""
+    harm: str = Field(default="", max_length=MAX_REASON)
+    """What an inspection found instead."""
 
     @property
     def figures(self) -> str:
@@ -334,6 +336,8 @@ class ContributionsSetAside(EntryBody):
     """Parts that a later model clears."""
     vector: Digest | None = None
     """Blob of v: int16, little-endian (M,)."""
+    inspected: bool = False
+    """Whether an inspection tells it: only the operator lets the parts count."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
@@ -344,6 +348,8 @@ class ContributionsSetAside(EntryBody):
         """Return why a part does not count, with each figure beside its limit."""
         if self.vector is not None:
             return "no samples have this Gram matrix, which a vector proves"
+        if self.inspected:
+            return f"an inspection says of it: {part.harm}"
         return (
             f"the others' model would move too far (residual {part.residual:g}, at most "
             f"{self.bounds.residual:g}; pull {part.pull:g}, at most {self.bounds.pull:g}; move "
@@ -379,6 +385,8 @@ def _set_aside(
     for part in body.set_aside:
         for index in part.indices:
             contributions.counted.put_aside(index, at.index)
+            if body.inspected:
+                contributions.counted.asked.add(index)
     for part in body.again:
         for index in part.indices:
             contributions.counted.take_back(index, at.index)

@@ -195,6 +195,8 @@ class CountedParts(Mapping[int, CountedPart]):
     """Entries that are held and wait for the operator, by the entry that set each aside."""
     returned: dict[int, int] = field(default_factory=dict)
     """Entries that were left out and count again, by the entry that let them."""
+    asked: set[int] = field(default_factory=set)
+    """Those of them that an inspection set aside: no later model lets them count."""
     let_in: set[int] = field(default_factory=set)
     """Entries that the operator has let count, whatever their figures are."""
     sums: dict[Digest, LineageSum] = field(default_factory=dict)
@@ -228,6 +230,7 @@ class CountedParts(Mapping[int, CountedPart]):
         self.leave_out(index, at)
         self.set_aside.pop(index, None)
         self.let_in.discard(index)
+        self.asked.discard(index)
         self.returned.pop(index, None)
         del self.by_index[index], self.left_out[index]
         place = (item.device, item.lineage, item.key.stage)
@@ -260,6 +263,7 @@ class CountedParts(Mapping[int, CountedPart]):
     def take_back(self, index: int, at: int) -> None:
         """Let a contribution that was set aside count, by the entry `at`."""
         if self.set_aside.pop(index, None) is not None:
+            self.asked.discard(index)
             self._move(index, self.by_index[index], 1, at)
 
     def _move(self, index: int, item: CountedPart, by: int, at: int) -> None:

@@ -57,6 +57,7 @@ class Models:
         self._rules = rules.models
         self._rollouts = rules.rollouts
         self._bound_rules = rules.bounds
+        self._inspects = rules.intake.quarantine == "ask"
         self._bounds = Bounds(rules.bounds, state)
         self._state = state
         self._live = live
@@ -441,7 +442,8 @@ class Models:
             move=rules.max_move,
             move_from_devices=rules.move_from_devices,
         )
-        return work.Judging(0 if newest is None else newest.solved.ledger_size, bounds)
+        since = 0 if newest is None else newest.solved.ledger_size
+        return work.Judging(since, bounds, self._inspects)
 
     def _lineage(self) -> Digest:
         assert self._state.lineages.current is not None

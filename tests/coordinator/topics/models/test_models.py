@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.due_times import next_due
 from fleetledger.coordinator.core.requests import Request
-from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
+from fleetledger.coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
 from fleetledger.coordinator.core.work import (
     ExportHead,
     SolveHead,
@@ -120,6 +120,16 @@ def test_waiting_contributions_are_solved_at_most_every_interval() -> None:
     assert recipe.version == 2
     assert bench.core.state.contributions.sum.parts == 3
     assert recipe.ledger_size == bench.core.state.size
+
+
+def test_an_inspection_before_a_solve_is_asked_for_by_the_setting() -> None:
+    for quarantine, inspects in (("off", False), ("ask", True)):
+        rules = RULES.model_copy(update={"intake": IntakeRules(quarantine=quarantine)})
+        bench = with_model(rules)
+        bench.give("dev-1", contribution("late", part=7))
+        judging = wanted(bench.wait(1000)).judging
+        assert judging is not None
+        assert judging.inspects is inspects
 
 
 def gaps_between_models(bench: Bench, models: int) -> list[float]:
