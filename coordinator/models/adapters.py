@@ -62,7 +62,7 @@ def adapter_of(
         method=METHOD,
         settings=assignment.model_dump(mode="json"),
         closing_phases=assignment.closing_phases,
-        least_answers=assignment.least_answers,
+        answer_privacy=assignment.privacy,
         backbone=FrozenBackbone(
             name=backbone.name, frozen=backbone.frozen, feature_width=backbone.feature_width
         ),

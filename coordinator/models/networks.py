@@ -113,7 +113,7 @@ def prepare_network(
         opening_phases=assignment.opening_phases,
         round_phases=assignment.round_phases,
         closing_phases=assignment.closing_phases,
-        least_answers=assignment.least_answers,
+        answer_privacy=assignment.privacy,
         first_weights_suffice=assignment.first_weights_suffice,
         successor=successor,
         backbone=frozen and frozen.described,

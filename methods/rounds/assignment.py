@@ -12,6 +12,7 @@ from fleetledger.learning.networks.network import Network
 from fleetledger.methods.rounds.settings import RoundsSettings
 from fleetledger.methods.rounds.steps import Rounds
 from fleetledger.methods.training.assignment import TrainingAssignment, named_network
+from fleetledger.methods.training.private_updates import UpdatePrivacy
 from fleetledger.runtime.count_words import count_of
 
 OLD_MODEL = "old-model"
@@ -50,20 +51,9 @@ class RoundsAssignment(TrainingAssignment[RoundsSettings]):
         return self.settings.privacy is None and super().is_weighted
 
     @property
-    def adds_noise(self) -> bool:
-        """Whether the coordinator adds noise to the mean of a round."""
-        return self.settings.privacy is not None and self.settings.privacy.central > 0
-
-    @property
-    def hides_in_sum(self) -> bool:
-        """Whether noise hides a device in the sum of a round's answers, and not in its own."""
-        privacy = self.settings.privacy
-        return privacy is not None and privacy.noise > 0 and privacy.where != "local"
-
-    @property
-    def least_answers(self) -> int:
-        """Answers without which a round comes to nothing."""
-        return 1 if self.settings.privacy is None else self.settings.privacy.least
+    def privacy(self) -> UpdatePrivacy | None:
+        """How answers are clipped, and which noise hides them."""
+        return self.settings.privacy
 
     @property
     def network(self) -> Network:

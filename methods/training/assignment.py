@@ -24,6 +24,7 @@ from fleetledger.learning.networks.registry import build_network
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.learning.numerics.calibration import TRAINED_SCALE
 from fleetledger.methods.errors import MethodError
+from fleetledger.methods.training.private_updates import UpdatePrivacy
 from fleetledger.methods.training.steps import TrainingSteps
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.arrays import MAX_RANK
@@ -109,19 +110,20 @@ class TrainingAssignment(Message, Generic[SettingsT_co]):
         return self.settings.averaging == "samples"
 
     @property
+    def privacy(self) -> UpdatePrivacy | None:
+        """How answers are clipped, and which noise hides them; None for neither."""
+        return None
+
+    @property
     def adds_noise(self) -> bool:
         """Whether the coordinator adds noise to the mean of a round."""
-        return False
+        return self.privacy is not None and self.privacy.central > 0
 
     @property
     def hides_in_sum(self) -> bool:
         """Whether noise hides a device in the sum of a round's answers, and not in its own."""
-        return False
-
-    @property
-    def least_answers(self) -> int:
-        """Answers without which a round comes to nothing, whatever its quorum is."""
-        return 1
+        privacy = self.privacy
+        return privacy is not None and privacy.noise > 0 and privacy.where != "local"
 
     @property
     def opening_phases(self) -> tuple[str, ...]:

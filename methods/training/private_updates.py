@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.learning.numerics.clipping import MOST_NOISE
+from fleetledger.learning.privacy.accounting import Spending, epsilon_of, multiplier_for
 from fleetledger.runtime.strict import Strict
 
 Where = Literal["coordinator", "cohort", "local"]
@@ -30,6 +31,11 @@ class UpdatePrivacy(Strict):
     least: int = Field(default=1, ge=1, le=1_000_000)
     """Answers without which a round comes to nothing. With "cohort" each device adds a share of
     noise / sqrt(least)."""
+    epsilon: float | None = Field(default=None, gt=0, le=1000)
+    """Budget of a device, all its answers together; one that has spent it is asked no more. Left
+    out, spending is counted and nothing is refused."""
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+    """Chance with which epsilon may fail; less than one in the number of devices."""
 
     @model_validator(mode="after")
     def _shares_among_some(self) -> Self:
@@ -37,6 +43,21 @@ class UpdatePrivacy(Strict):
             raise ValueError(
                 "least: 1 answer shares no noise; give the fewest devices that must answer, or "
                 "where = 'local'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _affords_an_answer(self) -> Self:
+        if self.epsilon is None:
+            return self
+        if not self.noise:
+            raise ValueError("noise: 0 hides nothing; give a multiplier, or leave epsilon out")
+        one = epsilon_of([Spending(self.noise)], self.delta)
+        if one > self.epsilon:
+            least = multiplier_for(self.epsilon, self.delta)
+            raise ValueError(
+                f"noise: with {self.noise:g} one answer spends epsilon {one:.3g}, more than "
+                f"{self.epsilon:g}; give {least:.3g} or more"
             )
         return self
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from fleetledger.coordinator.core.entry import EntryBody, EntryContext
 from fleetledger.coordinator.core.phrases import files, names_of
+from fleetledger.methods.training.private_updates import UpdatePrivacy
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.message import is_absent
@@ -170,8 +171,8 @@ class NetworkImported(EntryBody):
     """Whether a proxy scores what rounds give, and chooses the old models that devices get."""
     segments: bool = False
     """Whether it gives every pixel of a picture a class: the background, or one of the fleet's."""
-    least_answers: int = Field(default=1, ge=1, exclude_if=lambda number: number == 1)
-    """Answers without which a round comes to nothing, whatever its quorum is."""
+    answer_privacy: UpdatePrivacy | None = Field(default=None, exclude_if=is_absent)
+    """How answers to rounds are clipped, and which noise hides them; None for neither."""
     adapts: Adapts | None = Field(default=None, exclude_if=is_absent)
     """Where it is an adapter on top of a model that was solved."""
     remarks: tuple[str, ...] = Field(default=(), max_length=16, exclude_if=is_absent)
@@ -181,6 +182,11 @@ class NetworkImported(EntryBody):
     )
     """Method and network, where they are not fleetledger's own, and the distributions that have
     them."""
+
+    @property
+    def least_answers(self) -> int:
+        """Answers without which a round comes to nothing, whatever its quorum is."""
+        return 1 if self.answer_privacy is None else self.answer_privacy.least
 
     @property
     def blobs(self) -> tuple[Digest, ...]:

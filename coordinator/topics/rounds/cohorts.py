@@ -8,6 +8,7 @@ import math
 from fleetledger.coordinator.core.live import NANOSECONDS, Live
 from fleetledger.coordinator.core.rules import RoundRules
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.rounds.budget import affords
 from fleetledger.coordinator.topics.rounds.phases import Due
 from fleetledger.coordinator.topics.stages.rules import CanLearn
 from fleetledger.schemas.values import DeviceId
@@ -67,6 +68,8 @@ class Cohorts:
                 continue
             if known.doubled is not None:
                 continue  # what it answers would wait for the operator
+            if not affords(self._state, device):
+                continue
             if network.adapts is not None and network.adapts.judges.has(device):
                 continue
             # Devices of a kind share one object, and a method is asked once for each kind.
@@ -82,6 +85,11 @@ class Cohorts:
         live = self._live.devices
         come = {n for n, d in live.items() if d.boot is not None and d.since_size > since}
         return tuple(n for n in self.able() if n in come and n not in but) if come else ()
+
+    def have_spent(self) -> bool:
+        """Return whether devices can train, and all of them have spent their budget of privacy."""
+        able = [device for device in self._state.devices.admitted if self._can_train(device)]
+        return bool(able) and not any(affords(self._state, device) for device in able)
 
     def gathers(self, now_ns: int) -> bool:
         """Whether devices that can train may still come back after a start of the coordinator."""

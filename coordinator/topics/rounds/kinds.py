@@ -190,6 +190,7 @@ def _take_answer(rounds: state.RoundsState, body: ContributionAccepted, at: Entr
         return
     trained = rounds.by_device.setdefault(at.maker, state.DeviceRounds())
     trained.answers[answer.number] = state.AnsweredRound(at.index, part.payload)
+    rounds.spend(at.maker)
     facts = rounds.facts.get(answer.number)
     if facts is not None:
         facts.answers += 1

@@ -53,7 +53,8 @@ class TrainingRounds:
         self._live = live
         self.proxy = Proxy(rules.rounds, state, live)
         self.retention = Retention(rules.rounds, state)
-        cohorts, bounds = Cohorts(rules.rounds, state, live, can_learn), Bounds(rules.bounds, state)
+        self._cohorts = cohorts = Cohorts(rules.rounds, state, live, can_learn)
+        bounds = Bounds(rules.bounds, state)
         self._opening = RoundOpening(rules.rounds, state, cohorts, self.proxy)
         self._closing = RoundClosing(rules.rounds, state, live, cohorts, bounds)
         self._finishing = RoundFinishing(state, live, stages)
@@ -73,6 +74,8 @@ class TrainingRounds:
         due = due_phase(self._state, self._rules, stage)
         if due is None:
             return self._finishing.finish()
+        if due.begins_round and self._cohorts.have_spent():
+            return self._finishing.finish("every device has spent its budget of privacy")
         return self._opening.due(stage, due, now_ns)
 
     def averaged(self, body: WeightsAveraged) -> Decision:

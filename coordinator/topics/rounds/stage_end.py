@@ -33,8 +33,11 @@ class RoundFinishing:
             return end_adapting(self._state)
         return self._take(weights) + end_adapting(self._state)
 
-    def finish(self) -> Decision:
-        """Take the network as a model and close the stage, or freeze it for its successor."""
+    def finish(self, because: str = "") -> Decision:
+        """Take the network as a model and close the stage, or freeze it for its successor.
+
+        `because` says why no further round is asked for, where some are left.
+        """
         weights, stage = self._state.rounds.weights, self._state.stages.open
         assert weights is not None
         assert stage is not None
@@ -46,6 +49,8 @@ class RoundFinishing:
             if rounds
             else "first weights that know its classes, without rounds"
         )
+        if because:
+            why = f"{because}, after {count_of(rounds, 'round')}"
         taken = Decision() if self._is_taken(weights) else self._take(weights)
         return taken + self._stages.finish(why) + end_adapting(self._state)
 

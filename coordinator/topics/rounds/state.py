@@ -385,6 +385,8 @@ class RoundsState:
     """Orders of asynchronous rounds; an answer to them counts in the round that is open then."""
     waiting: dict[DeviceId, RoundAnswered] = field(default_factory=dict)
     """Answers that count in the next asynchronous round; in the order of the ledger."""
+    spent: dict[DeviceId, float] = field(default_factory=dict)
+    """Of devices that gave answers with noise: the sum of 1 / z^2 over these, z its multiplier."""
     taint: Taint = field(init=False)
     """Which models descend from answers to rounds."""
 
@@ -424,6 +426,13 @@ class RoundsState:
     def staleness(self, began: int, number: int) -> int:
         """Return how many versions came between the openings of two rounds of the lineage."""
         return sum(began <= made < number for made in self.made)
+
+    def spend(self, device: DeviceId) -> None:
+        """Count what an answer to the network that leads spends of its device's privacy."""
+        network = self.lineages.network
+        privacy = None if network is None else network.answer_privacy
+        if privacy is not None and privacy.noise:
+            self.spent[device] = self.spent.get(device, 0.0) + privacy.noise**-2
 
     def take(self, device: DeviceId, answer: RoundAnswered) -> None:
         """Take in an answer that counts: for the round that it answers, or that takes more."""

@@ -61,6 +61,11 @@ def test_answers_are_counted_alike_whatever_they_weigh() -> None:
         ({"privacy": {"clip": 0}}, "clip"),
         ({"privacy": {"clip": 1.0, "noise": -1}}, "noise"),
         ({"privacy": {"clip": 1.0, "where": "cohort"}}, "least"),
+        ({"privacy": {"clip": 1.0, "epsilon": 1.0}}, "noise: 0 hides nothing"),
+        (
+            {"privacy": {"clip": 1.0, "noise": 1.0, "epsilon": 1.0}},
+            r"one answer spends epsilon 4\.\d+, more than 1; give 4\.\d+ or more",
+        ),
         ({"privacy": {"clip": 1.0}, "upload": "int16"}, "upload"),
         ({"privacy": {"clip": 1.0}, "preset": "fed-ewc"}, "ewc"),
     ],
@@ -185,7 +190,6 @@ def test_a_device_adds_all_of_the_noise_or_its_share(
     ]
     assert np.concatenate(noise).std() == pytest.approx(deviation * grid.bound, rel=0.05)
     assert not of.adds_noise
-    assert of.least_answers == privacy.get("least", 1)
     answers = [given(encoded(of, 1, noise=SEED))] * 2
     COORDINATOR.combine(of, asked(of), answers)  # needs no seed
     with pytest.raises(Exception, match="noise_seed: a device"):

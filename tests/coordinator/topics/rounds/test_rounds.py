@@ -6,7 +6,6 @@ from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.work import AverageRound, ExportHead
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
 from fleetledger.coordinator.topics.contributions.entries import NothingReported
-from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.models.entries import ModelSolved
 from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
@@ -328,27 +327,3 @@ def test_a_class_that_is_renamed_keeps_its_row_and_its_images() -> None:
     assert order.aliases == {"cat": "puss"}
     opened = bench.told(RoundOpened)
     assert [body.aliases for body in opened] == [{}, order.aliases]
-
-
-def test_a_round_with_fewer_answers_than_share_the_noise_comes_to_nothing() -> None:
-    network = NETWORK.model_copy(update={"least_answers": 3})
-    bench = RoundBench(devices=4, quorum=0.1)
-    bench.lead(network)
-    for device in bench.devices[:2]:
-        bench.answer(device, 1)
-    bench.wait(101)
-    closed = bench.told(RoundClosed)[-1]
-    assert isinstance(closed, RoundClosed)
-    assert closed.counted == ()
-    assert closed.reason.endswith("with 2 of 3 answers needed")
-
-
-def test_a_round_waits_for_as_many_devices_as_share_the_noise() -> None:
-    network = NETWORK.model_copy(update={"least_answers": 4})
-    bench = RoundBench(devices=3)
-    assert bench.orders(bench.lead(network)) == {}
-    assert not bench.told(RoundOpened)
-    bench.devices += ("dev-4",)
-    bench.command(AdmitDevice(device=DeviceId("dev-4")))
-    bench.born("dev-4", capabilities=ABLE)
-    assert len(bench.orders(bench.wait(0))) == 4
