@@ -1,0 +1,1 @@
+"""Accuracy of differentially private rounds against epsilon, beside pfl-research."""
