@@ -116,7 +116,7 @@ class ClippedGrid(Grid):
         """
         if not 0 <= deviation <= MOST_NOISE * self.bound:
             raise RangeError(
-                f"noise: {deviation / self.bound:.4g} times the clip; give 0 to {MOST_NOISE:g}"
+                f"noise: its multiplier {deviation / self.bound:.4g}; give 0 to {MOST_NOISE:g}"
             )
         return np.rint(deviation * normal_noise(seed, self.size)).astype(np.int64)
 

@@ -36,7 +36,7 @@ from fleetledger.simulator.scenario.model import Scenario
 
 SCENARIO = "digits-private"
 RESULTS = RESULTS_FOLDER / "private_rounds.json"
-ROUNDS, EPOCHS, BATCH, RATE, CLIP, DELTA = 20, 5, 8, 1.0, 2.0, 1e-5
+ROUNDS, EPOCHS, BATCH, RATE, CLIP, DELTA = 10, 3, 8, 1.0, 3.0, 1e-5
 EPSILONS = (8.0, 3.0, 1.0)
 SIDES = ("fleetledger", "pfl")
 

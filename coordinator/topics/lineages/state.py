@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fleetledger.coordinator.topics.lineages import entries
+from fleetledger.methods.training.private_updates import UpdatePrivacy
 from fleetledger.schemas.privacy import Noise
 
 
@@ -50,6 +51,11 @@ class LineagesState:
         lineage = self.current
         privacy = None if lineage is None else lineage.privacy
         return None if privacy is None else privacy.noise
+
+    @property
+    def answer_privacy(self) -> UpdatePrivacy | None:
+        """How answers to rounds are clipped, and which noise hides them; None for neither."""
+        return None if self.network is None else self.network.answer_privacy
 
     @property
     def in_rounds(self) -> bool:

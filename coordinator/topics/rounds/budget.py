@@ -53,8 +53,7 @@ def overspent(state: State) -> tuple[DeviceId, float] | None:
 
 
 def _privacy(state: State) -> UpdatePrivacy | None:
-    network = state.lineages.network
-    privacy = None if network is None else network.answer_privacy
+    privacy = state.lineages.answer_privacy
     return privacy if privacy is not None and privacy.noise else None
 
 

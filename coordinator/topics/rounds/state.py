@@ -429,8 +429,7 @@ class RoundsState:
 
     def spend(self, device: DeviceId) -> None:
         """Count what an answer to the network that leads spends of its device's privacy."""
-        network = self.lineages.network
-        privacy = None if network is None else network.answer_privacy
+        privacy = self.lineages.answer_privacy
         if privacy is not None and privacy.noise:
             self.spent[device] = self.spent.get(device, 0.0) + privacy.noise**-2
 

@@ -127,7 +127,7 @@ def test_noise_that_would_leave_int32_is_refused():
     grid = ClippedGrid.around(SENT, 2 - 1e-6)
     assert (1 + 9 * MOST_NOISE) * grid.bound < 2**31
     grid.noise(b"seed", MOST_NOISE * grid.bound)
-    with pytest.raises(RangeError, match=r"noise: 300 times the clip; give 0 to 200"):
+    with pytest.raises(RangeError, match=r"noise: its multiplier 300; give 0 to 200"):
         grid.noise(b"seed", 300.0 * grid.bound)
 
 

@@ -76,6 +76,7 @@ NOT_HERE = {
     "digits-1000": "a thousand programs",
     "digits-asynchronous": "which answers meet in a round depends on the clock",
     "digits-joint": "no fleet",
+    "digits-private": "a thousand programs, whose coordinator draws its noise anew",
     **dict.fromkeys(
         [
             name
