@@ -33,7 +33,8 @@ from fleetledger.coordinator.ledger.verify import VerificationReport, joined
 from fleetledger.coordinator.ledger.verify_progress import VerifyProgress
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.contributions import budget
-from fleetledger.coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported, NetworkImported
+from fleetledger.coordinator.topics.rounds import budget as round_budget
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.values import Digest, FleetId
@@ -207,7 +208,7 @@ def _states(what: VerifiedHome) -> KeptStates:
                     kept = replace(kept, mismatch=kept.mismatch or wrong)
                 else:
                     kept = replace(kept, fitting=kept.fitting + 1)
-            if state.contributions.noisy or _has_noise(ledger):
+            if state.contributions.noisy or state.rounds.spent or _has_noise(ledger):
                 fold(state, ledger.checked_entries(state.size, ledger.size))
                 kept = replace(kept, mismatch=kept.mismatch or _wrong_spending(state))
         except errors.LedgerCorruptError as error:
@@ -216,20 +217,26 @@ def _states(what: VerifiedHome) -> KeptStates:
 
 
 def _has_noise(ledger: LedgerReader) -> bool:
-    return any("noise" in entry.body["settings"] for entry in ledger.find(BackboneImported))
+    if any("noise" in entry.body["settings"] for entry in ledger.find(BackboneImported)):
+        return True
+    return any("answer_privacy" in entry.body for entry in ledger.find(NetworkImported))
 
 
 def _wrong_spending(state: State) -> errors.Mismatch | None:
     """Return a device of which more was taken than its budget of privacy allows."""
-    noise, found = state.lineages.noise, budget.overspent(state)
-    if noise is None or found is None:
-        return None
-    return errors.Mismatch(
-        f"privacy of device {found[0]}",
-        f"epsilon at delta {noise.delta:g}",
-        f"at most {noise.epsilon:g}",
-        f"{found[1]:.4g} by the entries of its parts",
-    )
+    lineages = state.lineages
+    for rule, found, what in (
+        (lineages.noise, budget.overspent(state), "parts"),
+        (lineages.answer_privacy, round_budget.overspent(state), "answers"),
+    ):
+        if rule is not None and found is not None:
+            return errors.Mismatch(
+                f"privacy of device {found[0]}",
+                f"epsilon at delta {rule.delta:g}",
+                f"at most {rule.epsilon:g}",
+                f"{found[1]:.4g} by the entries of its {what}",
+            )
+    return None
 
 
 def _snapshots(ledger: LedgerReader) -> Iterator[tuple[Path, StoredState]]:

@@ -10,6 +10,7 @@ from fleetledger.coordinator.reports import answers
 from fleetledger.coordinator.reports.old_and_new_classes import names_of_newest
 from fleetledger.coordinator.topics.contributions import budget
 from fleetledger.coordinator.topics.devices.state import Device, DevicesState
+from fleetledger.coordinator.topics.rounds import budget as round_budget
 from fleetledger.schemas.values import DeviceId
 
 
@@ -57,9 +58,7 @@ def fleet_devices(
                 health=_health(now),
                 contributions=parts,
                 samples=samples,
-                epsilon=None
-                if (epsilon := budget.spent(state, name)) is None
-                else round(epsilon, 3),
+                epsilon=_epsilon(state, name),
                 problems=(
                     *troubles(state.devices, name),
                     *(
@@ -164,3 +163,10 @@ def _accuracies(ledger: LedgerReader, state: State) -> dict[DeviceId, answers.Ac
 
 def _count(correct: int, total: int) -> answers.RightCount | None:
     return answers.RightCount(correct=correct, total=total) if total else None
+
+
+def _epsilon(state: State, device: DeviceId) -> float | None:
+    """Return what a device's parts, or its answers to rounds, have spent; None without noise."""
+    found = round_budget.spent if state.lineages.in_rounds else budget.spent
+    epsilon = found(state, device)
+    return None if epsilon is None else round(epsilon, 3)

@@ -40,6 +40,7 @@ from fleetledger.coordinator.topics.daily.rules import Daily
 from fleetledger.coordinator.topics.daily.state import DAY_NS
 from fleetledger.coordinator.topics.devices.rules import check_admitted, not_admitted
 from fleetledger.coordinator.topics.rollouts.entries import ModelCompared
+from fleetledger.coordinator.topics.rounds import budget as round_budget
 from fleetledger.coordinator.topics.rounds.entries import MAX_REFUSAL
 from fleetledger.coordinator.topics.stages.entries import TransitionReported
 from fleetledger.methods.registry import descriptor
@@ -310,6 +311,8 @@ class Intake:
         reason = self._fault(body)
         if body.round is None:
             reason = reason or budget.fault(self._state, device, body.key)
+        else:
+            reason = reason or round_budget.fault(self._state, device)
         return Refused(reason=reason) if reason else None
 
     def _waits_for_earlier(self, device: DeviceId, body: Contribution) -> str:
@@ -394,6 +397,7 @@ class Intake:
         if waits := self._mends(body):
             return self._later(waits)
         reason = self._fault(body) or self._bounds.fault(device, body)
+        reason = reason or round_budget.fault(self._state, device)
         return Refused(reason=reason) if reason else None
 
     def _asked(self, device: DeviceId, number: int) -> bool:

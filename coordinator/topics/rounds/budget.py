@@ -40,6 +40,17 @@ def affords(state: State, device: DeviceId) -> bool:
     return after <= _allowed(privacy.epsilon, privacy.delta) * _ROUNDING
 
 
+def fault(state: State, device: DeviceId) -> str:
+    """Return why a device may give no further answer; empty where it may."""
+    privacy = _privacy(state)
+    if privacy is None or affords(state, device):
+        return ""
+    return (
+        f"privacy: with this answer the device would spend more than epsilon {privacy.epsilon:g} "
+        f"at delta {privacy.delta:g}; it is asked no more with this network"
+    )
+
+
 def overspent(state: State) -> tuple[DeviceId, float] | None:
     """Return a device that has spent more than the budget, and how much; None for none."""
     privacy = _privacy(state)

@@ -10,6 +10,7 @@ import pytest
 
 from fleetledger.coordinator.core.rules import RoundRules
 from fleetledger.coordinator.models.networks import prepare_network
+from fleetledger.coordinator.settings import load, write_new
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
@@ -39,8 +40,11 @@ def broker() -> InMemoryBroker:
 
 @pytest.fixture
 def coordinator(tmp_path: Path, broker: InMemoryBroker) -> Iterator[MemoryCoordinator]:
-    privacy = {"clip": CLIP, "noise": NOISE}
-    write_home(tmp_path, "rounds", network="mlp", privacy=privacy)
+    write_home(tmp_path, "rounds", network="mlp")
+    content = load(tmp_path)
+    content.method.settings["privacy"] = {"clip": CLIP, "noise": NOISE}
+    (tmp_path / "coordinator.toml").unlink()
+    write_new(tmp_path, content)
     made = MemoryCoordinator(tmp_path, broker, ONE_ROUND)
     yield made
     made.close()

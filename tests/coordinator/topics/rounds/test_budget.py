@@ -15,6 +15,7 @@ from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpen
 from fleetledger.coordinator.topics.stages.entries import StageClosed
 from fleetledger.learning.privacy.accounting import Spending, epsilon_of
 from fleetledger.methods.training.private_updates import UpdatePrivacy
+from fleetledger.schemas.receipts import Accepted, Refused
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import offer
 from tests.coordinator.core.round_bench import ABLE, NETWORK, RoundBench
@@ -129,3 +130,20 @@ def test_without_noise_nothing_is_spent() -> None:
     assert bench.core.state.rounds.spent == {}
     assert budget.spent(bench.core.state, DeviceId("dev-1")) is None
     assert budget.affords(bench.core.state, DeviceId("dev-1"))
+
+
+def test_an_answer_beyond_the_budget_is_refused() -> None:
+    epsilon = of_answers(4.0, 2) * 1.001
+    bench = RoundBench(devices=2, per_stage=9)
+    bench.lead(private(noise=4.0, epsilon=epsilon))
+    whole(bench, 1)
+    device = DeviceId("dev-1")
+    bench.core.state.rounds.spent[device] += (
+        1 / 16
+    )  # as by an answer behind masks that did not count
+    refused = bench.answer("dev-1", 2).answer
+    assert isinstance(refused, Refused)
+    assert refused.reason.startswith(
+        f"privacy: with this answer the device would spend more than epsilon {epsilon:g}"
+    )
+    assert isinstance(bench.answer("dev-2", 2).answer, Accepted)
