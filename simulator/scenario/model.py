@@ -228,6 +228,7 @@ def asked_of_time(scenario: Scenario) -> dict[str, object]:
             scenario.rounds.asynchronous is not None,
             scenario.rounds.asynchronous and scenario.rounds.asynchronous.combine,
         ),
+        "privacy.masks": (bool(scenario.privacy and scenario.privacy.masks), True),
         "stages.opened_by": (
             scenario.stages.opened_by != "schedule",
             scenario.stages.opened_by,

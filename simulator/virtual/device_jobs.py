@@ -31,6 +31,7 @@ from fleetledger.device_agent.core.requests import (
     Scan,
     ShadowModel,
     Train,
+    WorkForCohort,
 )
 from fleetledger.device_agent.core.state import AgentRules
 from fleetledger.device_agent.errors import AgentError, DamagedError
@@ -39,6 +40,7 @@ from fleetledger.device_agent.home.store.blobs import BlobFolder
 from fleetledger.device_agent.models.slots import ModelSlots
 from fleetledger.device_agent.models.training import instruction_of
 from fleetledger.device_agent.models.uncertainty import doubts, head_of, projections_of
+from fleetledger.device_agent.program.cohort_jobs import CohortJobs
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.statistics.part import PartContext
 from fleetledger.methods.training.exchange import LocalData
@@ -95,6 +97,8 @@ class Equipment:
     installer: SharingInstaller
     chance: Callable[[Job], PartContext]
     """Tells the method's device side about a part."""
+    cohorts: CohortJobs
+    """Joins masked cohorts, and masks what is given in them."""
 
 
 class VirtualDeviceJobs:
@@ -134,6 +138,8 @@ class VirtualDeviceJobs:
                 return (self._compute(request),)
             case Train():
                 return self._train(request)
+            case WorkForCohort():
+                return self._equipment.cohorts.answer(request)
             case InstallModel(desired):
                 return (self._refused(desired) or self._equipment.installer.install(desired),)
             case CheckActiveModel(active):

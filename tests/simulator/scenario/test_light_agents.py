@@ -35,6 +35,7 @@ def test_workers_train_in_a_loop_on_the_processor(engine: str, field: str) -> No
         ("[devices]\nstragglers = 0.1", "devices.stragglers"),
         ('[devices]\nslowest = 9\n[method]\nname = "rounds"', "devices.slowest"),
         ('[rounds.asynchronous]\n[method]\nname = "rounds"', "rounds.asynchronous"),
+        ("[privacy]\nmasks = true", "privacy.masks"),
         ('[stages]\nopened_by = "reports"', "stages.opened_by"),
         ('[detection]\nmode = "baseline"', "detection.mode"),
         ("[rollout]", "rollout.candidate.kind"),

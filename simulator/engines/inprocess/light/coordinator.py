@@ -20,6 +20,7 @@ from fleetledger.coordinator.core.work import (
     PackImported,
     PrepareAdapter,
     SolveHead,
+    SumCohort,
 )
 from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.program.operator import CommandAnswer
@@ -122,7 +123,7 @@ class LightCoordinator:
                 assert self.average is not None
                 with self._stopwatch.phase("solve"):
                     return self.average(request)
-            case SolveHead() | PrepareAdapter():
+            case SolveHead() | PrepareAdapter() | SumCohort():
                 with self._stopwatch.phase("solve"):
                     return self.maker.make(request)
             case ExportHead() | FreezeNetwork() | PackImported():

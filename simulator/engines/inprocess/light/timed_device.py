@@ -34,6 +34,7 @@ from fleetledger.device_agent.core.state import AgentRecords, AgentRules, AgentS
 from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.device_agent.home.part_secret import context_of
 from fleetledger.device_agent.home.store.blobs import BlobFolder
+from fleetledger.device_agent.program.cohort_jobs import CohortJobs, CohortSurroundings
 from fleetledger.device_agent.program.mail import as_sent
 from fleetledger.device_agent.settings import AgentSettings
 from fleetledger.schemas.assignments import Assignment
@@ -70,7 +71,7 @@ from fleetledger.simulator.virtual.seeds import seeded_boot, seeded_secret
 from fleetledger.transport.block_source import BlockSource
 from fleetledger.transport.meter import Counts
 
-Made = TypeVar("Made", bound=inputs.PartComputed | inputs.TrainingFinished)
+Made = TypeVar("Made", bound=inputs.PartComputed | inputs.TrainingFinished | inputs.PartMasked)
 
 
 class FleetFiles(BlobFolder):
@@ -115,9 +116,17 @@ class FleetFiles(BlobFolder):
         return offer
 
     def attached(self, event: Made) -> Made:
-        """Return what a device has made with the payloads that were offered."""
-        if event.contribution.offer is not None:
-            event = replace(event, attached=self._take(event.contribution.payload))
+        """Return what a device has made with the payloads that were offered.
+
+        What is to be given behind masks becomes a file instead, which only the device reads.
+        """
+        given = event.contribution
+        if given.offer is not None:
+            data = self._take(given.payload)
+            if isinstance(event, inputs.PartMasked) or not event.job.masked:
+                event = replace(event, attached=data)
+            else:
+                self.put(data, given.payload)
         if isinstance(event, inputs.TrainingFinished):
             made = event.gradients
             if made is not None and made.offer is not None:
@@ -223,6 +232,16 @@ class TimedDevice:
                 name,
                 settings.contribution_form,
                 secret=seeded_secret(context.seed, name),
+            ),
+            CohortJobs(
+                CohortSurroundings(
+                    settings.fleet,
+                    name,
+                    secret=partial(seeded_secret, context.seed, "masks", name),
+                    key=lambda: None,
+                    read=context.files.read,
+                    blobs=context.files,
+                )
             ),
         )
         self.jobs = VirtualDeviceJobs(context.resources, equipment, failing=failing)
@@ -340,7 +359,7 @@ class TimedDevice:
 
     def _give(self, run: _Run, event: inputs.Input) -> None:
         context = self._context
-        if isinstance(event, inputs.PartComputed | inputs.TrainingFinished):
+        if isinstance(event, inputs.PartComputed | inputs.TrainingFinished | inputs.PartMasked):
             event = context.files.attached(event)
         for request in turn(run.state, event, context.world.now, self._commit, context.rules):
             self._carry_out(run, request)
