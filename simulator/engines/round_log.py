@@ -124,7 +124,7 @@ class RoundLog:
         record = RoundRecord(
             number=number,
             asked=facts.asked,
-            counted=0 if averaged is None else len(averaged.inputs),
+            counted=self._counted(averaged),
             seconds=seconds,
             accuracy=accuracy,
             ensemble_accuracy=None if parts is None else parts.ensemble,
@@ -148,6 +148,11 @@ class RoundLog:
         opened_ns = state.stages.by_number[facts.stage].opened_ns
         return max(0, averaged.time_ns - opened_ns) / 1e9 or None
 
+    def _counted(self, averaged: WeightsAveraged | None) -> int:
+        """Return how many devices' answers are in a mean; those behind masks are in a sum."""
+        entries = () if averaged is None else self._ledger.at(averaged.inputs)
+        return sum(len(entry.body.get("members", (None,))) for entry in entries)
+
     def _averaged(self, facts: RoundFacts) -> WeightsAveraged | None:
         if facts.averaged_index is None:
             return None
@@ -156,7 +161,11 @@ class RoundLog:
 
     def _training(self, averaged: WeightsAveraged | None) -> _Training:
         entries = () if averaged is None else self._ledger.at(averaged.inputs)
-        answers = [told for entry in entries if (told := entry.body["part"]["round"]) is not None]
+        answers = [
+            told
+            for entry in entries  # a cohort's sum says nothing of training
+            if (told := entry.body.get("part", {}).get("round")) is not None
+        ]
         if not answers:
             return _Training()
         told = [(told["loss"], told["samples"]) for told in answers if told["loss"] is not None]

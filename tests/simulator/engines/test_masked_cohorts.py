@@ -38,7 +38,15 @@ def bodies(folder: Path, kind: str) -> list[dict[str, Any]]:
     ("name", "changes"),
     [
         ("digits", (*SMALL, *STATISTICS)),
-        ("digits", (*SMALL, "method.name=fed3r", "method.settings={}")),
+        (
+            "digits",
+            (
+                *SMALL,
+                "method.name=fed3r",
+                "method.settings={}",
+                "evaluation.pooled_reference=false",
+            ),
+        ),
         pytest.param("digits-fedavg", (*SMALL, *ROUNDS), marks=pytest.mark.torch),
     ],
 )
