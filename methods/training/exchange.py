@@ -181,7 +181,7 @@ class AnswerMeasure:
     norm: float
     """Length of its move from what was sent, without running statistics, before it is cut."""
     cosine: float | None
-    """Likewise of its move to the mean move of the others; None where either did not move."""
+    """Likewise of its move to the mean direction of the others; None where either did not move."""
 
 
 @dataclass(frozen=True)

@@ -79,40 +79,44 @@ class HeldAnswers:
         answers = len(self._rows)
         if not answers:
             raise MethodError("answers: the round has none; it needs one at least")
-        shares = np.array(self._samples if self._weighted else [1] * answers, np.int64)
-        cut = self._robust.cut(answers)
-        flat, measuring = (
-            np.empty(self._frame.grid.size, np.int64),
-            AnswerMeasuring(self._frame, shares),
-        )
-        count = answers - 2 * cut if self._robust.needs_all else int(shares.sum())
+        order = sorted(range(answers), key=self._key)  # what came first does not matter
+        shares = np.array(self._samples if self._weighted else [1] * answers, np.int64)[order]
+        measuring = AnswerMeasuring(self._frame, shares, self._counted_lengths()[order])
+        cut, ranked = self._robust.cut(answers), self._robust.needs_all
+        flat = np.empty(self._frame.grid.size, np.int64)
+        count = answers - 2 * cut if ranked else int(shares.sum())
         try:
             total = WeightSum(self._frame.grid, SumLimits(answers, MOST_SAMPLES // answers))
-            for place, rows in self._rows.blocks():
+            for place, came in self._rows.blocks():
+                rows = came[order]
                 numbers = rows.astype(np.float64)
-                weighted = _weighted(rows, numbers, shares)
-                flat[place] = middle_sum(rows, cut) if self._robust.needs_all else weighted
-                measuring.add(place, numbers, weighted, flat[place] / count)
+                block = middle_sum(rows, cut) if ranked else _weighted(rows, numbers, shares)
+                flat[place] = block
+                measuring.add(place, numbers, block / count)
             total.join(flat, answers - 2 * cut, count)
             arrays = total.mean()
         except (LearningError, OSError) as error:
             raise MethodError(f"answers: {error}") from error
         form = self._frame.form.sum_form
-        if self._robust.needs_all:
-            form = f"{form}, {cut} of {answers} cut at each end"
         return Mean(
             arrays,
-            sum_digest(total, form),
+            sum_digest(total, f"{form}, {cut} of {answers} cut at each end" if ranked else form),
             sum(self._samples),
             measuring.drift(),
             remarks=self._remarks(answers, cut),
             measures={
-                digest: AnswerMeasure(norm, cosine)
-                for digest, norm, cosine in zip(
-                    self._digests, self._norms, measuring.cosines(), strict=True
-                )
+                self._digests[place]: AnswerMeasure(self._norms[place], cosine)
+                for place, cosine in zip(order, measuring.cosines(), strict=True)
             },
         )
+
+    def _key(self, place: int) -> tuple[Digest, int]:
+        return self._digests[place], self._samples[place]
+
+    def _counted_lengths(self) -> Floats:
+        """Return how long each move is as it counts."""
+        bound = self._frame.bound
+        return np.array(self._norms).clip(max=None if bound is None else bound.most)
 
     def _remarks(self, answers: int, cut: int) -> tuple[str, ...]:
         """Return what was made of the answers, in words; nothing of a plain mean."""

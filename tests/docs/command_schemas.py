@@ -19,6 +19,7 @@ from fleetledger.coordinator.reports.rollouts.report import (
     RolloutReport,
     RolloutsReport,
 )
+from fleetledger.coordinator.reports.round_inspection import RoundsInspection
 from fleetledger.coordinator.topics.models.queries import ModelReport
 from fleetledger.coordinator.topics.rollouts.verdict_check import RolloutVerifyReport
 from fleetledger.device_agent.cli.doctor import DoctorReport
@@ -46,6 +47,7 @@ REPORTS: dict[str, type[Report]] = {
     "device show": reports.DeviceReport,
     "ledger audit": reports.AuditReport,
     "ledger inspect": InspectionReport,
+    "ledger inspect --rounds": RoundsInspection,
     "ledger replay": reports.ReplayReport,
     "ledger show": reports.EntryReport,
     "ledger tail": reports.EntriesReport,

@@ -16,10 +16,11 @@ from tests.test_docs import all_commands
 PAGE = FOLDER.parent / "output.md"
 OF_A_LIST = {
     "dashboard token": ("dashboard token", "dashboard token --list"),
+    "ledger inspect": ("ledger inspect", "ledger inspect --rounds"),
     "simulate run": ("simulate --list",),
     "simulate sweep": ("simulate sweep --list",),
 }
-"""Commands whose `--list` shows something of its own."""
+"""Commands that show something of their own with an option."""
 WITHOUT_JSON = {
     "agent label": "serves a page until stopped",
     "agent run": "runs until stopped, and logs",

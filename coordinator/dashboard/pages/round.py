@@ -38,7 +38,7 @@ class RoundPage(PageModel):
     norms: Mapping[int, float]
     """Length of the move of each answer in the mean, by its entry; empty where nobody measured."""
     cosines: Mapping[int, float | None]
-    """Likewise the cosine of its move to the mean move of the others."""
+    """Likewise the cosine of its move to the mean direction of the others."""
     observers: tuple[str, ...]
     before: int | None
     after: int | None

@@ -182,10 +182,10 @@ class WeightsAveraged(EntryBody):
     Whoever reads it can subtract the noise: docs/private-rounds.md."""
     norms: tuple[float, ...] = Field(default=(), exclude_if=is_absent)
     """Of each input, in their order, the length of its move from the weights that were sent; of
-    rounds that are robust, and whose answers are stored."""
+    rounds that are robust."""
     cosines: tuple[float | None, ...] = Field(default=(), exclude_if=is_absent)
-    """Likewise the cosine of its move to the mean move of the others; None where either did not
-    move."""
+    """Likewise the cosine of its move to the mean direction of the others; None where either did
+    not move."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:

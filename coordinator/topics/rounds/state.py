@@ -229,7 +229,7 @@ class RoundFacts:
     least_cosine: Annotated[float | None, Column("least cosine", "{:.2f}".format, sparse=True)] = (
         None
     )
-    """Of an answer's move to the mean move of the others, of rounds that are robust."""
+    """Of an answer's move to the mean direction of the others, of rounds that are robust."""
     farthest: Annotated[str | None, Column("of", sparse=True)] = None
     """Device of that answer."""
     answers: int = 0

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from fleetledger.coordinator.cli import ledger as cli
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from fleetledger.methods.training.robust import Robust
+from fleetledger.schemas.values import Digest
 from fleetledger.simulator.engines import rounds
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from fleetledger.simulator.engines.mqtt.engine import MqttEngine
 from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import RoundSettings
 from tests.coordinator.replay.stories import replay
 from tests.simulator.rounds.small import Watching, prepared, rounds_by_hand, small
 
@@ -116,6 +121,74 @@ def test_turned_moves_have_a_cosine_below_zero_and_blown_up_ones_are_long(tmp_pa
     assert sum(norm > 1 for norm in blown.norms) == 2, blown.norms
     assert blown.remarks == ("2 answers moved farther than 1, and count less",)
     assert turned.aggregate != blown.aggregate
+
+
+def inspect(home: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    command = ["inspect", "--home", str(home), "--json", *options]
+    result = CliRunner().invoke(cli.app, command)
+    assert result.stdout, result.stderr
+    return result.exit_code, json.loads(result.stdout)
+
+
+def test_inspection_names_those_who_turn_their_moves(tmp_path: Path) -> None:
+    poison = {"share": 0.2, "factor": -1.0}
+    scenario = fleet(devices=10, poisoned=poison, mean="median").model_copy(
+        update={"rounds": RoundSettings(per_stage=4, robust=Robust(mean="median"))}
+    )
+    learned(LightEngine, scenario, tmp_path)
+    code, found = inspect(tmp_path / "coordinator")
+    assert code == 1
+    against = [one["name"] for one in found["devices"] if one["verdict"] == "against the others"]
+    assert sorted(against) == ["device-10", "device-5"]
+    assert found["rounds"] == [1, 2, 3, 4]
+
+
+def test_kept_answers_are_measured_afterwards_and_rounds_made_without_a_device(
+    light: list[EntryBody], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = rounds.round_rules
+    kept = {"retention": "all", "keep_weights": "all", "robust": None}
+    monkeypatch.setattr(rounds, "round_rules", lambda *of: usual(*of).model_copy(update=kept))
+    plain = learned(InProcessEngine, fleet(), tmp_path)
+    home, file = tmp_path / "coordinator", tmp_path / "weights"
+    _, found = inspect(home, "--without", "device-2", "--write", str(file))
+    assert not averaged(plain)[0].norms
+    first = sorted(
+        (move["length"], move["cosine"])
+        for one in found["devices"]
+        for move in one["moves"]
+        if move["round"] == 1
+    )
+    wanted = sorted(zip(averaged(light)[0].norms, averaged(light)[0].cosines, strict=True))
+    for (length, cosine), (norm, wanted_cosine) in zip(first, wanted, strict=True):
+        assert length == norm  # began from the same weights
+        assert cosine is not None
+        assert abs(cosine - (wanted_cosine or 0.0)) < 0.2, "these weigh by samples, those alike"
+    assert [one["round"] for one in found["without"]] == [1, 2]
+    assert all(0 < one["apart"] < 2 for one in found["without"])
+    assert Digest.of(file.read_bytes()) == found["without"][-1]["weights"]
+    result = CliRunner().invoke(
+        cli.app, ["inspect", "--home", str(home), "--without", "nobody"], catch_exceptions=False
+    )
+    assert result.exit_code == 2
+    assert "'nobody' is in no round" in result.stderr
+
+
+def test_rounds_whose_answers_were_deleted_are_named_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = rounds.round_rules
+    monkeypatch.setattr(
+        rounds, "round_rules", lambda *of: usual(*of).model_copy(update={"robust": None})
+    )
+    learned(LightEngine, fleet(devices=2), tmp_path)
+    code, found = inspect(tmp_path / "coordinator")
+    assert code == 0
+    assert found["devices"] == []
+    assert (
+        "Round 1 is not measured: its answers were deleted; [rounds] retention"
+        in (found["unread"][0])
+    )
 
 
 def test_a_longer_answer_is_refused_where_it_is_to_be(tmp_path: Path) -> None:
