@@ -116,7 +116,7 @@ class HeldAnswers:
     def _counted_lengths(self) -> Floats:
         """Return how long each move is as it counts."""
         bound = self._frame.bound
-        return np.array(self._norms).clip(max=None if bound is None else bound.most)
+        return np.minimum(self._norms, np.inf if bound is None else bound.most)
 
     def _remarks(self, answers: int, cut: int) -> tuple[str, ...]:
         """Return what was made of the answers, in words; nothing of a plain mean."""
