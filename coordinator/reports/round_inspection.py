@@ -11,8 +11,11 @@ from fleetledger.runtime.command_report import Column, Report
 from fleetledger.runtime.count_words import agree, count_of
 from fleetledger.runtime.strict import Strict
 
-LEAST_ANSWERS = 3
+LEAST_ANSWERS = 5
 """Answers without which a device is not judged."""
+NEARLY_ALL = 0.95
+"""Share of a device's answers that lie against the others where it is named: honest devices with
+classes of their own reach more than half."""
 FAR = 3.0
 """Times the usual length from which on moves are far."""
 
@@ -57,7 +60,7 @@ class InspectedMoves(Strict):
         verdict, sentence = "with the others", f"{answers}, {against} of them against the others"
         if len(moves) < LEAST_ANSWERS:
             verdict, sentence = "not judged", f"{answers}, of {LEAST_ANSWERS} that it takes"
-        elif 2 * against > len(moves):
+        elif against > NEARLY_ALL * len(moves):
             verdict = "against the others"
         elif length > FAR:
             verdict, sentence = "far", f"moves {length:.1f} times as far as usual"

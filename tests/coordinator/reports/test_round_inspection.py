@@ -33,15 +33,16 @@ def report(*devices: InspectedMoves, rounds: int = 3, without: int = 0) -> Round
 @pytest.mark.parametrize(
     ("found", "verdict", "sentence"),
     [
-        (device("a", -0.5, -0.2), "not judged", "2 answers, of 3 that it takes"),
-        (device("a", 0.5), "not judged", "1 answer, of 3 that it takes"),
-        (device("a", 0.5, 0.1, -0.1), "with the others", "3 answers, 1 of them against the others"),
-        (device("a", -0.5, -0.1, 0.1), "against the others", "3 answers, 2 of them against"),
-        (device("a", 0.5, 0.1, 0.1, length=9.0), "far", "moves 9.0 times as far as usual"),
-        (device("a", None, None, None), "with the others", "0 of them against"),
+        (device("a", -0.5, -0.2, -1, -1), "not judged", "4 answers, of 5 that it takes"),
+        (device("a", 0.5), "not judged", "1 answer, of 5 that it takes"),
+        (device("a", *(-1,) * 9, 0.1), "with the others", "10 answers, 9 of them against"),
+        (device("a", *(-1,) * 29, 0.1), "against the others", "30 answers, 29 of them against"),
+        (device("a", *(-1,) * 5), "against the others", "5 answers, 5 of them against"),
+        (device("a", *(1,) * 5, length=9.0), "far", "moves 9.0 times as far as usual"),
+        (device("a", *(None,) * 5), "with the others", "0 of them against"),
     ],
 )
-def test_a_device_is_judged_by_most_of_its_answers(
+def test_a_device_is_judged_by_nearly_all_of_its_answers(
     found: InspectedMoves, verdict: str, sentence: str
 ) -> None:
     assert found.verdict == verdict
@@ -49,7 +50,7 @@ def test_a_device_is_judged_by_most_of_its_answers(
 
 
 def test_sentences_are_right_for_none_one_and_two() -> None:
-    bad = [device(name, -1, -1, -1) for name in ("a", "b")]
+    bad = [device(name, -1, -1, -1, -1, -1) for name in ("a", "b")]
     assert list(report(rounds=0).above()) == ["No round of stage 1 can be measured."]
     assert list(report(device("a", 1, 1, 1), rounds=1).above()) == [
         "Nobody lies against the others or far away, in 1 round."

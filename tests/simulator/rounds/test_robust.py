@@ -133,14 +133,14 @@ def inspect(home: Path, *options: str) -> tuple[int, dict[str, Any]]:
 def test_inspection_names_those_who_turn_their_moves(tmp_path: Path) -> None:
     poison = {"share": 0.2, "factor": -1.0}
     scenario = fleet(devices=10, poisoned=poison, mean="median").model_copy(
-        update={"rounds": RoundSettings(per_stage=4, robust=Robust(mean="median"))}
+        update={"rounds": RoundSettings(per_stage=5, robust=Robust(mean="median"))}
     )
     learned(LightEngine, scenario, tmp_path)
     code, found = inspect(tmp_path / "coordinator")
     assert code == 1
     against = [one["name"] for one in found["devices"] if one["verdict"] == "against the others"]
     assert sorted(against) == ["device-10", "device-5"]
-    assert found["rounds"] == [1, 2, 3, 4]
+    assert found["rounds"] == [1, 2, 3, 4, 5]
 
 
 def test_kept_answers_are_measured_afterwards_and_rounds_made_without_a_device(
