@@ -96,10 +96,10 @@ class _Asked:
 
 def _show_rounds(home: Path, ledger: LedgerReader, asked: _Asked, walked: Progressing) -> None:
     """Show how answers to rounds lie beside each other; write weights where it is asked."""
-    from fleetledger.coordinator.models.round_inspection import (  # noqa: PLC0415 - as above
+    from fleetledger.coordinator.replay.overlay_store import KeepingStore  # noqa: PLC0415
+    from fleetledger.coordinator.replay.round_inspection import (  # noqa: PLC0415 - as above
         inspect_rounds,
     )
-    from fleetledger.coordinator.replay.overlay_store import KeepingStore  # noqa: PLC0415
 
     store = KeepingStore(blobs_location(home))
     found = inspect_rounds(home, ledger, store, asked.stage, asked.without, walked)
