@@ -35,9 +35,10 @@ STATES = {
     "masked": "behind masks",
     "summed": "in a cohort's sum",
     "unopened": "behind masks of a cohort that goes on without it",
+    "lost": "behind masks of a cohort of which nothing came",
 }
 """What became of contributions, in words."""
-OF_COHORTS = frozenset({"masked", "summed", "unopened"})
+OF_COHORTS = frozenset({"masked", "summed", "unopened", "lost"})
 """States of what was given behind masks."""
 
 
@@ -132,6 +133,8 @@ def _came(state: State, device: DeviceId, body: bodies.ContributionAccepted) -> 
     if body.part.cohort is None:
         return body.came
     cohort = state.cohorts.by_number[body.part.cohort.number]
+    if cohort.step == "ended" and cohort.opened and cohort.has(device):
+        return "lost"
     if cohort.step == "ended" or not cohort.has(device):
         return "unopened"
     return "summed" if cohort.step == "summed" else "masked"

@@ -18,7 +18,7 @@ from fleetledger.coordinator.topics.rollouts.state import OPEN
 
 _STATES = (
     *("held", "answer", "late", "replaced", "withdrawn", "retracted"),
-    *("masked", "summed", "unopened"),
+    *("masked", "summed", "unopened", "lost"),
 )
 
 

@@ -34,6 +34,7 @@ from fleetledger.schemas.cohorts import (
     cohort_device,
 )
 from fleetledger.schemas.keys import SignatureText
+from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.rounds import RoundNumber
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
@@ -135,7 +136,7 @@ class CohortOpening(EntryBody):
 
 def _open(cohorts: state.CohortsState, body: CohortOpening, at: EntryContext) -> None:
     cohort = cohorts.by_number[body.number]
-    cohort.step, cohort.began_ns = "opening", at.time_ns
+    cohort.step, cohort.began_ns, cohort.opened = "opening", at.time_ns, True
     for device in body.present:
         cohorts.actions[device] = at.index
 
@@ -214,22 +215,26 @@ def _sum(cohorts: state.CohortsState, body: CohortSummed, at: EntryContext) -> N
 
 
 class CohortEnded(EntryBody):
-    """Nothing comes of a cohort; its members join anew."""
+    """Nothing comes of a cohort; its members join anew, unless it was to be opened."""
 
     kind: ClassVar[str] = "cohort.ended"
     number: CohortNumber
     reason: str = Field(min_length=1, max_length=MAX_CAUSE)
     members: tuple[DeviceId, ...] = Field(max_length=MOST_MEMBERS)
     """Members that were not silent."""
+    opened: bool = Field(default=False, exclude_if=is_absent)
+    """Whether they were asked for shares: what they gave is given in no other cohort then."""
 
     def say(self, at: EntryContext) -> str:
-        return f"Nothing comes of cohort {self.number}: {self.reason}."
+        lost = " What its members gave is lost." if self.opened else ""
+        return f"Nothing comes of cohort {self.number}: {self.reason}.{lost}"
 
 
 def _end(cohorts: state.CohortsState, body: CohortEnded, at: EntryContext) -> None:
-    _over(cohorts, cohorts.by_number[body.number], at.index)
-    cohorts.by_number[body.number].step = "ended"
-    cohorts.by_number[body.number].why = body.reason
+    cohort = cohorts.by_number[body.number]
+    unaware = frozenset(cohort.present) - cohort.shares.keys() if cohort.opened else frozenset()
+    _over(cohorts, cohort, at.index, unaware)
+    cohort.step, cohort.why = "ended", body.reason
 
 
 def _over(
@@ -238,7 +243,7 @@ def _over(
     index: int,
     unaware: frozenset[DeviceId] = frozenset(),
 ) -> None:
-    """Ask no more of the members but those `unaware`, who do not know yet that they are summed."""
+    """Ask no more of the members but those `unaware`, who do not know yet that it was opened."""
     cohort.seeds, cohort.shares = {}, {}
     for device in cohort.body.devices:
         if cohorts.of_device.get(device) == cohort.body.number:

@@ -121,6 +121,9 @@ def judge_words(state: State, device: DeviceId, body: Contribution) -> Answer | 
         return Refused(reason=f"cohort: this device gave cohort {number} other words before")
     if not cohort.has(device):
         return Refused(reason=f"cohort: {number} goes on without this device; join another one")
+    index = _words_index(state, device, body)
+    if index is not None:
+        return Accepted(ledger_index=index)
     if cohort.step != "mask":
         return Refused(reason=f"cohort: {number} is over, or has these words; join another one")
     of = next(m.joining for m in cohort.body.members if m.device == device)
@@ -131,6 +134,15 @@ def judge_words(state: State, device: DeviceId, body: Contribution) -> Answer | 
     if body.cohort.shares.keys() != others:
         return Refused(reason=f"cohort.shares: give one for each other member of cohort {number}")
     return None
+
+
+def _words_index(state: State, device: DeviceId, body: Contribution) -> int | None:
+    """Return the entry of words that came before, also once their cohort is over."""
+    if body.round is not None:
+        answer = state.rounds.of(device).answers.get(body.round.number)
+        return answer.index if answer is not None and answer.payload == body.payload else None
+    part = state.contributions.of(device).parts.get(body.key)
+    return part.index if part is not None and part.payload == body.payload else None
 
 
 def owing(state: State, cohort: CohortProgress) -> list[DeviceId]:

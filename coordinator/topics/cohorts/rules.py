@@ -11,7 +11,8 @@ The rules, in the order of a cohort's life:
 - With fewer present than its threshold a cohort ends before anything was opened, and its members
   join anew. What opens waits for as long as it takes: whose shares were told must not be asked for
   the same numbers in another cohort.
-- A cohort whose sum cannot be that of its members' samples ends, too.
+- A cohort whose sum cannot be that of its members' samples ends, too. Nobody gives the same again:
+  what was opened once is hidden in no other cohort.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class MaskedCohorts:
         self._state = state
         self._live = live
         self._stages = stages
+        self._looked = (-1, -1)
+        """Size of the ledger, and second, when it was last seen who may be a cohort."""
 
     def due(self, now_ns: int) -> Decision:
         """Form cohorts, and let those that are open go on."""
@@ -141,8 +144,12 @@ class MaskedCohorts:
 
     def _ended(self, cohort: CohortProgress, why: str) -> Decision:
         number, members = cohort.body.number, cohort.present
-        ended = entries.CohortEnded(number=number, reason=why[: entries.MAX_CAUSE], members=members)
-        told = ask(TellOperator(f"cohort {number} ended: {why}; its members join anew"))
+        opened = cohort.step == "opening"
+        ended = entries.CohortEnded(
+            number=number, reason=why[: entries.MAX_CAUSE], members=members, opened=opened
+        )
+        then = "what they gave is lost" if opened else "they join anew"
+        told = ask(TellOperator(f"cohort {number} of {some(members)} ended: {why}; {then}"))
         return record(ended) + self._pruned(number, set(members)) + told
 
     def _pruned(self, number: int, devices: set[DeviceId]) -> Decision:
@@ -156,6 +163,10 @@ class MaskedCohorts:
 
     def _form(self, now_ns: int) -> Decision:
         """Form the cohorts that are due, each of those that joined for the same."""
+        looked = (self._state.size, now_ns // NANOSECONDS)
+        if looked == self._looked:
+            return Decision()  # it goes through the fleet
+        self._looked = looked
         lineage = self._state.lineages.current
         ready: dict[Purpose, dict[DeviceId, Joined]] = {}
         for device, one in self._state.cohorts.joined.items():

@@ -57,9 +57,9 @@ class CohortProgress:
     """Entries of what each member told, by 1 for seeds and 2 for shares."""
     why: str = ""
     """Why it ended."""
+    opened: bool = False
+    """Whether its members were asked for shares."""
     summed_index: int | None = None
-    undone: bool = False
-    """Whether the operator took its sum out."""
 
     @property
     def present(self) -> tuple[DeviceId, ...]:
@@ -119,7 +119,8 @@ class CohortsState:
     @property
     def open(self) -> list[CohortProgress]:
         """Cohorts that are neither summed nor ended, oldest first."""
-        return [one for one in self.by_number.values() if one.is_open]
+        found = (self.by_number[number] for number in sorted({*self.of_device.values()}))
+        return [one for one in found if one.is_open]
 
     def of(self, device: DeviceId) -> CohortProgress | None:
         """Return the cohort that a device is in and has not done with."""

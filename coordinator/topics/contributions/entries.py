@@ -139,7 +139,7 @@ def _go_on_without(
 
 def _give_up(contributions: state.ContributionsState, body: CohortEnded, _at: EntryContext) -> None:
     for device in tuple(contributions.masked.get(body.number, {})):
-        contributions.unmask(body.number, device, "unopened")
+        contributions.unmask(body.number, device, "lost" if body.opened else "unopened")
     contributions.masked.pop(body.number, None)
 
 

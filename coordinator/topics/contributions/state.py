@@ -479,7 +479,7 @@ class ContributionsState:
         self._move_masked(device, part, "masked", 1)
 
     def unmask(self, number: CohortNumber, device: DeviceId, end: str) -> None:
-        """Let what a member gave behind masks be `summed`, or `unopened`, if it gave something."""
+        """Let what a member gave behind masks be `summed`, `unopened` or `lost`, if it gave any."""
         part = self.masked.get(number, {}).pop(device, None)
         if part is None:
             return

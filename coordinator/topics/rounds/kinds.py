@@ -210,6 +210,8 @@ def _ask_again(
     current = rounds.current
     if current is None or current.closed is not None:
         return
+    if isinstance(body, CohortEnded) and body.opened:
+        return
     for device in body.silent if isinstance(body, CohortSilent) else body.members:
         if device in current.masked:
             current.masked.discard(device)

@@ -282,7 +282,7 @@ class Stages:
         if any(cohorts.busy(number)):
             return True
         waiting = len(cohorts.waiting(number))
-        return 0 < self._privacy.least <= waiting + len(self.missing(number)) and waiting > 0
+        return waiting > 0 and waiting + len(self.missing(number)) >= self._privacy.least
 
     def _long_away(self, number: int, now_ns: int) -> list[DeviceId]:
         """Return the devices that a stage waits for and that are away for too long."""

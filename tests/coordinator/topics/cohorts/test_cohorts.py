@@ -156,6 +156,7 @@ def test_a_cohort_that_too_few_answer_ends_before_anything_is_opened() -> None:
     bench.wait(PRIVACY.answer_seconds)
     (end,) = bench.kinds("cohort.ended")
     assert "2 members of 4 answered in time, and 3 are needed" in end.reason
+    assert not end.opened
     assert not bench.blobs
     assert all(isinstance(each.answer, Accepted) for each in bench.join())
     bench.through(2)
@@ -228,6 +229,23 @@ def test_repeats_get_their_receipts_again() -> None:
     body, payload = member.words(bench.cohort().body)
     given, repeat = (bench.give_payload("dev-1", body, payload) for _ in range(2))
     assert given.answer == repeat.answer
+
+
+def test_words_that_come_again_after_their_sum_get_their_receipt_again() -> None:
+    """Else the device took them for refused, and gave them in another cohort, too."""
+    bench = CohortBench()
+    bench.join()
+    bench.wait(0)
+    (first, *_) = bench.give_words()
+    body, payload = bench.members[DeviceId("dev-1")].words(bench.cohort().body)
+    given = next(e for e, d, _ in bench.entries if d == "dev-1" and e.kind.startswith("contrib"))
+    again = body.model_copy(update={"payload": given.part.payload})
+    bench.wait(0)
+    bench.reveal("dev-2", "dev-3", "dev-4")
+    bench.wait(0)
+    bench.work()
+    assert bench.cohort().step == "summed"
+    assert bench.give_payload("dev-1", again, payload).answer == first.answer
 
 
 def test_a_member_of_an_open_cohort_joins_none_beside_it() -> None:

@@ -76,6 +76,10 @@ def test_a_wrong_share_ends_the_cohort_by_the_check_of_its_sum() -> None:
     bench.work()
     assert bench.cohort().step == "ended"
     assert "the sum is not that of its members' samples" in bench.cohort().why
+    (end,) = bench.kinds("cohort.ended")
+    assert end.opened
+    known = bench.core.state.contributions.of(DeviceId("dev-1"))
+    assert known.answered(1), "what was opened once is given in no other cohort"
 
 
 def test_words_that_are_no_samples_end_the_cohort() -> None:
