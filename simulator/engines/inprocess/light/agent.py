@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.changes import Durable, drafted
+from fleetledger.device_agent.core.models import files_to_keep
 from fleetledger.device_agent.core.records import Files, OwnReports, PresenceState
 from fleetledger.device_agent.core.requests import (
     ComputePart,
@@ -21,6 +22,7 @@ from fleetledger.device_agent.core.requests import (
     Send,
     SendOutboxMessage,
     WakeAt,
+    WorkForCohort,
 )
 from fleetledger.device_agent.core.session import COUNTING, in_order, turn
 from fleetledger.device_agent.core.state import AgentRecords, AgentRules, AgentState, DeviceIdentity
@@ -32,6 +34,8 @@ from fleetledger.schemas.values import BootId
 from fleetledger.simulator.errors import EngineError
 
 Compute = Callable[[ComputePart], inputs.PartComputed]
+Work = Callable[[WorkForCohort], Iterable[inputs.Input]]
+"""Does what a masked cohort asks of a device."""
 _RULES = in_order(COUNTING)
 
 
@@ -47,9 +51,15 @@ class CountingAgent:
     """The agent of one device, while it has something to do."""
 
     def __init__(
-        self, rules: AgentRules, identity: DeviceIdentity, kept: AgentMemory, coordinator: BootId
+        self,
+        rules: AgentRules,
+        identity: DeviceIdentity,
+        kept: AgentMemory,
+        coordinator: BootId,
+        work: Work,
     ) -> None:
         self._kept = kept
+        self._work = work
         self._coordinator = coordinator
         self._state = AgentState(
             rules,
@@ -75,7 +85,8 @@ class CountingAgent:
         self, assignment: Assignment, found: inputs.Scanned, compute: Compute, now: float
     ) -> Iterator[Message]:
         """Take an assignment, look, and make the parts that it asks for; yield what is said."""
-        self._state.replace(Files(here=frozenset(offer.digest for offer in assignment.offers)))
+        offered = {offer.digest for offer in assignment.offers}
+        self._state.replace(Files(here=files_to_keep(self._kept.records) | offered))
         assigned = inputs.Assigned(self._coordinator, assignment)
         yield from self._carry_out(assigned, found, compute, now)
 
@@ -98,6 +109,8 @@ class CountingAgent:
                         waiting.append(found)
                     case ComputePart() if compute is not None:
                         waiting.append(compute(request))
+                    case WorkForCohort():
+                        waiting.extend(self._work(request))
                     case SendOutboxMessage(_, body) | Send(_, body):
                         yield body
                     case WakeAt():
