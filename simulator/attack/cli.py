@@ -1,4 +1,4 @@
-"""`fleetledger attack`: try out what an eavesdropper gets."""
+"""`fleetledger attack`: try out what can be learned about pictures from what devices send."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fleetledger.runtime.command_output import ActionReport, AsJson, show_action
+from fleetledger.runtime.command_output import ActionReport, AsJson, show, show_action
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -35,7 +35,57 @@ Rate = Annotated[
 
 @app.callback()
 def attack() -> None:
-    """Try out what somebody gets who listens to the fleet."""
+    """Try out what somebody learns about pictures from what devices send."""
+
+
+@app.command()
+def run(  # noqa: PLR0913, PLR0917 - each is one option of the command line
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ATTACK]...", help="Names of attacks; left out, all of them."),
+    ] = None,
+    listing: Annotated[bool, typer.Option("--list", help="List the attacks; run none.")] = False,
+    data: Annotated[
+        str, typer.Option(metavar="SET", help="`digits`, or an .npz file (docs/datasets.md).")
+    ] = "digits",
+    images: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Images of one class in a contribution; may be repeated.",
+            min=1,
+            max=1000,
+            show_default="1 2 5 10",
+        ),
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(help="Frozen network behind features.", show_default="the pixels themselves"),
+    ] = None,
+    weights: Weights = None,
+    mean: Annotated[float, typer.Option(help="Of the network's inputs.")] = 0.5,
+    deviation: Annotated[float, typer.Option(help="Of the network's inputs.", min=1e-6)] = 0.25,
+    repeats: Annotated[int, typer.Option(help="Classes that are drawn.", min=1, max=100)] = 3,
+    seed: Annotated[int, typer.Option(help="Decides all that is drawn.", min=0)] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for pictures, true ones above those found.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Attack the payloads of each method, and compare what is found with the true pictures.
+
+    Needs torch, but for `--list`.
+    """
+    from fleetledger.simulator.attack.table import SubjectSettings, chosen, listed  # noqa: PLC0415 - the help page needs none of this
+
+    if listing:
+        show(listed(), as_json=as_json)
+        return
+    wanted = chosen(tuple(names or ()))
+    from fleetledger.simulator.attack.attacks import run_attacks  # noqa: PLC0415 - torch is heavy
+
+    settings = SubjectSettings(data, network, weights, mean, deviation, seed)
+    counts = tuple(images or (1, 2, 5, 10))
+    show(run_attacks(wanted, settings, counts, repeats, out), as_json=as_json)
 
 
 @app.command()

@@ -28,6 +28,18 @@ def write_pictures(found: Attack, folder: Path) -> list[Path]:
     return paths
 
 
+def rows_of_pictures(path: Path, truth: Tensor, found: Tensor) -> Path:
+    """Write true pictures above those that were found; return the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [_side_by_side([_image(one) for one in some]) for some in (truth, found)]
+    size = max(row.width for row in rows), sum(row.height + _GAP for row in rows) - _GAP
+    whole = Image.new("RGB", size, "white")
+    for place, row in enumerate(rows):
+        whole.paste(row, (0, place * (row.height + _GAP)))
+    whole.save(path)
+    return path
+
+
 def sentences(found: Attack) -> list[str]:
     """Return what was heard, the decibels of each picture, and what that means."""
     heard = found.decibels("found-with")

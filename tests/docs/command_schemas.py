@@ -30,6 +30,7 @@ from fleetledger.runtime.command_report import Report, VersionReport
 from fleetledger.runtime.field_docs import describe_fields
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.generate import DIALECT
+from fleetledger.simulator.attack.table import AttacksReport
 from fleetledger.simulator.scenario.scenario_list import ScenariosReport, StudiesReport
 
 FOLDER = Path(__file__).parents[2] / "docs" / "json"
@@ -38,6 +39,7 @@ _DOING = ("approve", "start", "pause", "resume", "abort", "back")
 REPORTS: dict[str, type[Report]] = {
     "agent doctor": DoctorReport,
     "agent predict": PredictReport,
+    "attack run": AttacksReport,
     "class list": reports.ClassesReport,
     "coordinator rounds": reports.RoundsReport,
     "coordinator stages": reports.StagesReport,
