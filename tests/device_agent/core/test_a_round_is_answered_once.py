@@ -8,6 +8,7 @@ from fleetledger.device_agent.core import inputs, requests
 from fleetledger.device_agent.core.records import OutboxKey
 from fleetledger.device_agent.program.status import describe_training
 from fleetledger.schemas.contributions import Contribution, Nothing
+from fleetledger.schemas.privacy import Masks, Privacy
 from fleetledger.schemas.reports import Problem
 from fleetledger.schemas.rounds import RoundAnswer
 from fleetledger.schemas.values import ClassName
@@ -315,3 +316,41 @@ def test_the_owner_is_told_what_is_trained_and_answered(trainee: Driven) -> None
 def test_the_owner_is_told_that_a_device_without_torch_is_never_asked(trainee: Driven) -> None:
     trainee.give(inputs.Assigned(making.COORDINATOR, making.training(None)))
     assert describe_training(trainee.state).startswith("never asked: torch is not installed")
+
+
+def masked(agent: Driven, action: int = 1, number: int = 1) -> None:
+    """Ask for a round whose answers are summed behind masks."""
+    asked = making.training(making.round_order(number), action)
+    privacy = Privacy(masks=Masks(least=3, most=8))
+    asked = asked.model_copy(update={"privacy": privacy})
+    agent.give(inputs.Assigned(making.COORDINATOR, asked))
+    for offer in asked.offers:
+        agent.give(inputs.FetchFinished(offer.digest))
+    agent.scan()
+
+
+def test_an_answer_behind_masks_waits_for_a_cohort_and_tells_nothing(trainee: Driven) -> None:
+    masked(trainee)
+    trainee.train(offer=making.offer("weights"), payload_kind="weights")
+    assert answers(trainee) == []
+    (work,) = trainee.take(requests.WorkForCohort)
+    assert work.job.step == "join"
+    assert (work.part.round, work.part.weight) == (1, 3)
+    assert work.part.payload is not None
+    trainee.here = frozenset({work.part.payload})
+    trainee.kill()
+    trainee.connect()
+    assert answers(trainee) == []
+    assert 1 in trainee.state.records.answered, "it is not trained again"
+
+
+def test_an_answer_that_was_in_no_cohort_is_dropped_once_its_round_is_over(
+    trainee: Driven,
+) -> None:
+    masked(trainee)
+    trainee.train(offer=making.offer("weights"), payload_kind="weights")
+    (work,) = trainee.take(requests.WorkForCohort)
+    trainee.give(inputs.CohortJobFailed(work.job, "no room"))
+    masked(trainee, action=2, number=2)
+    trainee.wait(60)
+    assert not trainee.state.records.ready
