@@ -59,9 +59,9 @@ def flagged(fleet: Fleet, sums: Sums) -> set[int]:
 
 
 def rules_of(fleet: Fleet) -> InspectionRules:
-    """Return the rules of the product; of many classes models of fewer features, for the time."""
-    rules = InspectionRules()
-    return replace(rules, features=FEATURES) if len(fleet.pictures.names) > MANY else rules
+    """Return the product's rules by all features; of many classes by fewer, for the time."""
+    many = len(fleet.pictures.names) > MANY
+    return replace(InspectionRules(), features=FEATURES if many else fleet.pictures.told.columns)
 
 
 def measured(fleet: Fleet, attack: str, share: float) -> dict[str, Any]:
