@@ -11,7 +11,7 @@ import numpy as np
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.requests import PruneBlobs, Request, SendToDevice
-from fleetledger.coordinator.core.rules import PrivacyRules, Rules, StageRules
+from fleetledger.coordinator.core.rules import BoundRules, PrivacyRules, Rules, StageRules
 from fleetledger.coordinator.core.work import SumCohort, TakePayload
 from fleetledger.coordinator.models.cohort_sum import ended, summed_statistics
 from fleetledger.coordinator.topics.cohorts.state import CohortProgress
@@ -151,9 +151,10 @@ class Member:
 class CohortBench(Bench):
     """Devices that join cohorts, and a worker that sums them."""
 
-    def __init__(self, devices: int = 4, privacy: PrivacyRules = PRIVACY, **stages: float) -> None:
-        rules = {"deadline_seconds": 1000.0, "quiet_seconds": 5.0, "gather_seconds": 0.0} | stages
-        super().__init__(Rules(privacy=privacy, stages=StageRules.model_validate(rules)))
+    def __init__(self, devices: int = 4, privacy: PrivacyRules = PRIVACY, **bounds: float) -> None:
+        stages = StageRules(deadline_seconds=1000.0, quiet_seconds=5.0, gather_seconds=0.0)
+        limits = BoundRules.model_validate(bounds)
+        super().__init__(Rules(privacy=privacy, stages=stages, bounds=limits))
         self.blobs: dict[Digest, bytes] = {}
         self.orders: dict[DeviceId, CohortOrder | None] = {}
         self.sums: list[SumCohort] = []

@@ -206,6 +206,16 @@ def test_a_retired_member_stays_in_the_sum_which_says_how_to_take_it_out() -> No
     assert bench.core.state.contributions.sum.parts == 1
 
 
+@pytest.mark.parametrize(("most", "step"), [(10, "summed"), (9, "ended")])
+def test_a_sum_is_bounded_by_what_its_members_may_give(most: int, step: str) -> None:
+    bench = CohortBench(max_samples_per_class=most)
+    bench.join()
+    bench.through()
+    assert bench.cohort().step == step, "each of four has ten samples of each class"
+    if step == "ended":
+        assert "samples: 40 of class 'cat' exceed 36" in bench.cohort().why
+
+
 def test_no_device_is_called_like_a_cohort() -> None:
     answer = CohortBench().command(AdmitDevice(device=DeviceId("cohort-1")))
     assert not answer.done
