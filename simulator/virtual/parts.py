@@ -16,7 +16,7 @@ from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.requests import ComputePart
 from fleetledger.device_agent.home.store.blobs import OffersPayloads
 from fleetledger.device_agent.models.work import Extracted
-from fleetledger.device_agent.program.device_jobs import hidden_context, part_computed
+from fleetledger.device_agent.program.device_jobs import part_computed
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.registry import statistics_device
 from fleetledger.methods.statistics.part import PartContext
@@ -93,7 +93,6 @@ class PartMaker:
             context = replace(
                 extracted.context(place.context), class_names=request.assignment.class_names
             )
-            context = hidden_context(context, own, request.job)
             made = side.finish(own, extracted.features, extracted.labels, context)
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{device}: {error}") from error

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.changes import Durable, drafted
-from fleetledger.device_agent.core.models import files_to_keep
 from fleetledger.device_agent.core.records import Files, OwnReports, PresenceState
 from fleetledger.device_agent.core.requests import (
     ComputePart,
@@ -22,7 +21,6 @@ from fleetledger.device_agent.core.requests import (
     Send,
     SendOutboxMessage,
     WakeAt,
-    WorkForCohort,
 )
 from fleetledger.device_agent.core.session import COUNTING, in_order, turn
 from fleetledger.device_agent.core.state import AgentRecords, AgentRules, AgentState, DeviceIdentity
@@ -34,8 +32,6 @@ from fleetledger.schemas.values import BootId
 from fleetledger.simulator.errors import EngineError
 
 Compute = Callable[[ComputePart], inputs.PartComputed]
-Work = Callable[[WorkForCohort], Iterable[inputs.Input]]
-"""Does what a masked cohort asks of a device."""
 _RULES = in_order(COUNTING)
 
 
@@ -51,15 +47,9 @@ class CountingAgent:
     """The agent of one device, while it has something to do."""
 
     def __init__(
-        self,
-        rules: AgentRules,
-        identity: DeviceIdentity,
-        kept: AgentMemory,
-        coordinator: BootId,
-        work: Work,
+        self, rules: AgentRules, identity: DeviceIdentity, kept: AgentMemory, coordinator: BootId
     ) -> None:
         self._kept = kept
-        self._work = work
         self._coordinator = coordinator
         self._state = AgentState(
             rules,
@@ -85,8 +75,7 @@ class CountingAgent:
         self, assignment: Assignment, found: inputs.Scanned, compute: Compute, now: float
     ) -> Iterator[Message]:
         """Take an assignment, look, and make the parts that it asks for; yield what is said."""
-        offered = {offer.digest for offer in assignment.offers}
-        self._state.replace(Files(here=files_to_keep(self._kept.records) | offered))
+        self._state.replace(Files(here=frozenset(offer.digest for offer in assignment.offers)))
         assigned = inputs.Assigned(self._coordinator, assignment)
         yield from self._carry_out(assigned, found, compute, now)
 
@@ -109,8 +98,6 @@ class CountingAgent:
                         waiting.append(found)
                     case ComputePart() if compute is not None:
                         waiting.append(compute(request))
-                    case WorkForCohort():
-                        waiting.extend(self._work(request))
                     case SendOutboxMessage(_, body) | Send(_, body):
                         yield body
                     case WakeAt():

@@ -23,16 +23,13 @@ from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.assignments import action_for, assignment_for
 from fleetledger.coordinator.topics.contributions.rules import receipt_for
 from fleetledger.device_agent.core.changes import Put
-from fleetledger.device_agent.core.inputs import Input as AgentInput
-from fleetledger.device_agent.core.inputs import PartComputed, PartMasked
-from fleetledger.device_agent.core.requests import ComputePart, WorkForCohort
+from fleetledger.device_agent.core.inputs import PartComputed
+from fleetledger.device_agent.core.requests import ComputePart
 from fleetledger.device_agent.core.state import AgentRules, DeviceIdentity
 from fleetledger.device_agent.home.part_secret import context_of
-from fleetledger.device_agent.program.cohort_jobs import CohortJobs, CohortSurroundings
 from fleetledger.methods.registry import descriptor
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import Contribution, Nothing
-from fleetledger.schemas.envelope import INLINE_LIMIT
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.presence import Capabilities
@@ -44,10 +41,8 @@ from fleetledger.simulator.engines.inprocess.light.agent import AgentMemory, Cou
 from fleetledger.simulator.engines.inprocess.light.answer_hasher import HashedPayloads
 from fleetledger.simulator.engines.inprocess.light.context import LightContext, device_message
 from fleetledger.simulator.engines.paths import index_of
-from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.virtual.parts import Delivery, Lister, PartMaker, PartPlace
 from fleetledger.simulator.virtual.seeds import seeded_boot, seeded_secret
-from fleetledger.transport.block_source import BlockSource
 
 _TOGETHER = 64
 """Devices whose parts are committed together."""
@@ -108,20 +103,16 @@ class Counting:
         if not self._counts:
             return
         state = self._context.coordinator.state
-        same: dict[int, Assignment] = {}
-        asked: dict[DeviceId, Assignment] = {}
+        asked: dict[int, Assignment] = {}
         for start in range(0, len(devices), _TOGETHER):
             group = devices[start : start + _TOGETHER]
             for name in group:
                 self._done[name] = action = action_for(state, name)
-                assignment = same.get(action)
-                if assignment is None or state.cohorts.of(name) is not None:
+                if action not in asked:
                     assignment = assignment_for(state, name)
                     assert assignment is not None
+                    asked[action] = assignment
                     self._context.traffic.begin(assignment, name, self._context.sent_ms())
-                asked[name] = assignment
-                if assignment.cohort is None:
-                    same[action] = assignment
             agents = {name: self._agent(name) for name in group}
             self._give(self._counted(agents, asked, delivered))
             while self._receipts:
@@ -132,11 +123,6 @@ class Counting:
         """Let a device of a former process know what it has counted; nothing of it is said."""
         if device in self._kept or not self._counts:
             return
-        if any(map(self._context.coordinator.state.stages.masked, (look.stage for look in looks))):
-            raise EngineError(
-                "resume: what devices gave behind masks is known to nobody else; begin the run in "
-                "a new folder"
-            )
         agent, now = self._agent(device), self._context.clock.now
         known = partial(self._known, device)
         for look in looks:
@@ -170,32 +156,16 @@ class Counting:
             seeded_boot(seed, device, "counting"),
             self._setup.capabilities,
         )
-        work = partial(self._work, device)
-        return CountingAgent(self._setup.rules, identity, self._kept[device], self._boot, work)
-
-    def _work(self, device: DeviceId, request: WorkForCohort) -> Iterator[AgentInput]:
-        """Do what a masked cohort asks of a device."""
-        around = CohortSurroundings(
-            self._context.coordinator.fleet,
-            device,
-            secret=partial(seeded_secret, self._setup.seed, device),
-            key=lambda: None,
-            read=self._payloads.__getitem__,
-            blobs=self,
-        )
-        for answer in CohortJobs(around).answer(request):
-            if isinstance(answer, PartMasked) and answer.attached is not None:
-                self._payloads[answer.contribution.payload] = answer.attached
-            yield answer
+        return CountingAgent(self._setup.rules, identity, self._kept[device], self._boot)
 
     def _counted(
         self,
         agents: dict[DeviceId, CountingAgent],
-        asked: dict[DeviceId, Assignment],
+        asked: dict[int, Assignment],
         delivered: Delivered,
     ) -> Iterator[inputs.Input]:
         for name, agent in agents.items():
-            assignment, compute = asked[name], partial(self._computed, name)
+            assignment, compute = asked[self._done[name]], partial(self._computed, name)
             self._context.traffic.asked(name)
             found = self._lister.scanned(delivered(name))
             said = agent.count(assignment, found, compute, self._context.clock.now)
@@ -245,9 +215,8 @@ class Counting:
         return part
 
     def offer(self, data: bytes) -> Offer:
-        """Keep a payload that is too large to be attached, or waits to be masked."""
-        small = len(data) <= INLINE_LIMIT
-        offer = BlockSource(data).offer if small else HashedPayloads().offer(data)
+        """Keep a payload that is too large to be attached."""
+        offer = HashedPayloads().offer(data)
         self._payloads[offer.digest] = data
         return offer
 
