@@ -39,8 +39,10 @@ from fleetledger.methods import requirements as here
 from fleetledger.methods.registry import descriptor, training_coordinator
 from fleetledger.methods.training.network_weights import Arrays
 from fleetledger.methods.training.sides import AnyTrainingAssignment
+from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.models import AnyPreprocessing, of_pictures
+from fleetledger.schemas.privacy import Masks
 from fleetledger.schemas.tensors import encode_tensors
 from fleetledger.schemas.values import ClassName
 
@@ -91,7 +93,7 @@ def prepare_network(
     side = training_coordinator(method.name)
     shape = preprocessing.shape if frozen is None else (frozen.feature_width,)
     assignment = side.assign(method.settings, shape)
-    _check_torch(method.name, assignment)
+    _check_assignment(settings, method.name, assignment)
     begins = first_files.first_weights(side, assignment, first)
     extras = first_files.extras_of(side, assignment, first.public_images, preprocessing)
     network, arrays, _ = side.network_of(assignment, begins.data)
@@ -134,8 +136,23 @@ def _check_begins(successor: Successor | None, first: first_files.FirstFiles) ->
         )
 
 
-def _check_torch(method: str, assignment: AnyTrainingAssignment) -> None:
-    """Raise `NetworkSettingsError` where this coordinator lacks torch and cannot do without."""
+def _check_assignment(
+    settings: CoordinatorSettings, method: str, assignment: AnyTrainingAssignment
+) -> None:
+    """Raise `NetworkSettingsError` for noise that hides nothing, and where torch is lacking."""
+    if settings.rounds.asynchronous is not None and assignment.adds_noise:
+        raise NetworkSettingsError(
+            "method.settings.privacy: asynchronous rounds get no noise of the coordinator's; leave "
+            "[rounds.asynchronous] out, or give where = 'local'"
+        )
+    rules, privacy = settings.privacy, assignment.privacy
+    if rules.masks and privacy is not None and privacy.where == "cohort":
+        most = Masks(least=rules.least, most=rules.cohort).least_honest
+        if privacy.least > most:
+            raise NetworkSettingsError(
+                f"method.settings.privacy.least: {privacy.least}; a sum behind masks has "
+                f"{count_of(most, 'member')} for sure, so give at most so many, or larger cohorts"
+            )
     if assignment.coordinator_trains and find_spec("torch") is None:
         raise NetworkSettingsError(
             f"method.settings: with these {method!r} needs torch at the coordinator, and it is not "

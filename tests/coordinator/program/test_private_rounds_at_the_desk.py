@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleetledger.coordinator.core.rules import RoundRules
+from fleetledger.coordinator.core.rules import PrivacyRules, RoundRules
+from fleetledger.coordinator.errors import NetworkSettingsError
 from fleetledger.coordinator.models.networks import prepare_network
+from fleetledger.coordinator.program import home_verification
 from fleetledger.coordinator.settings import load, write_new
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
@@ -42,7 +44,7 @@ def broker() -> InMemoryBroker:
 def coordinator(tmp_path: Path, broker: InMemoryBroker) -> Iterator[MemoryCoordinator]:
     write_home(tmp_path, "rounds", network="mlp")
     content = load(tmp_path)
-    content.method.settings["privacy"] = {"clip": CLIP, "noise": NOISE}
+    content.method.settings["privacy"] = {"clip": CLIP, "noise": NOISE, "epsilon": 3.0}
     (tmp_path / "coordinator.toml").unlink()
     write_new(tmp_path, content)
     made = MemoryCoordinator(tmp_path, broker, ONE_ROUND)
@@ -100,7 +102,36 @@ def test_a_long_answer_is_refused_and_the_noisy_mean_is_replayed(
     for name, place in grid.places.items():
         steps = (values + noise)[place].reshape(grid.shapes[name]).astype(np.float64)
         np.testing.assert_array_equal(found[name], grid.weights_of(name, steps))
+    state, device_1 = coordinator.engine.core.state, DeviceId("dev-1")
+    assert home_verification._has_noise(coordinator.engine.ledger)
+    assert home_verification._wrong_spending(state) is None
+    state.rounds.spent[device_1] *= 2
+    wrong = home_verification._wrong_spending(state)
+    assert wrong is not None
+    assert "privacy of device dev-1" in str(wrong)
+    assert "at most 3" in str(wrong)
     code, out = replay(coordinator.home, "--all")
     assert code == 0, out
     assert "differs" not in out
     assert out.splitlines()[0].startswith(f"{entry.index}\tround 1, phase train\tequal\t")
+
+
+def test_noise_that_would_hide_nothing_is_refused_when_the_network_is_imported(
+    tmp_path: Path,
+) -> None:
+    privacy = PrivacyRules(masks=True, least=8, cohort=8)
+    write_home(tmp_path, "rounds", privacy, network="mlp")
+    settings = load(tmp_path)
+
+    def refused(rounds: RoundRules, **privacy: object) -> str:
+        settings.method.settings["privacy"] = {"clip": CLIP, "noise": NOISE} | privacy
+        (tmp_path / "coordinator.toml").unlink()
+        write_new(tmp_path, settings.model_copy(update={"rounds": rounds}))
+        with pytest.raises(NetworkSettingsError) as error:
+            prepare_network(tmp_path, tmp_path / "pixels.json")
+        return str(error.value)
+
+    assert "least: 9; a sum behind masks has" in refused(RoundRules(), where="cohort", least=9)
+    asynchronous = RoundRules.model_validate({"asynchronous": {"buffer": 2}})
+    object.__setattr__(settings, "privacy", PrivacyRules())
+    assert "asynchronous rounds get no noise" in refused(asynchronous)
