@@ -149,7 +149,7 @@ def sentence_of(one: InspectedDevice) -> str:
 
 
 def _times(distance: float) -> str:
-    return f"{distance:.2g} times" if distance < 10 else f"{distance:.0f} times"
+    return (f"{distance:.2g}" if distance < 10 else f"{distance:.0f}") + " times"
 
 
 def _of_others(count: int, of: int) -> str:

@@ -58,7 +58,7 @@ class InspectionRules:
     """Times the usual distance of class means from those of the others, at least, to be unlike."""
     spreads: float = 4.0
     """Powers of the ratio of the middle distance to the 16th percentile, at least, to be unlike."""
-    apart: float = 2.25
+    apart: float = 2.5
     """Ratio of the 90th to the 10th percentile of distances from which on a fleet has two camps."""
     judges: int = 4
     """Fewer judges than this judge nobody."""
