@@ -154,8 +154,8 @@ def _inspected(fleet: _Fleet) -> Inspection:
     passes, camps = 0, None
     while True:
         found = fleet.judge(left_out, passes)
-        passes, camps = passes + 1, camps or found.camps(left_out)
         new = np.flatnonzero((found.flagged | found.unlike) & ~left_out)
+        passes, camps = passes + 1, camps or found.camps(left_out, settled=not len(new))
         if not len(new):
             return Inspection(found.verdicts(), camps, passes)
         worst = new[np.lexsort((-found.distance[new], -found.size[new], ~found.flagged[new]))]
@@ -287,11 +287,13 @@ class _Judged:
             unlike=float(self._class_distance[place, column]),
         )
 
-    def camps(self, left_out: Flags) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    def camps(
+        self, left_out: Flags, *, settled: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
         """Return two camps, where it is not clear which of them is honest."""
         there, weight = self._fleet.there, self._fleet.weight
         harmful = left_out | self.flagged | (self._direction < _OTHER_CAMP)
-        for other in (harmful, left_out | self.unlike | self._apart):
+        for other in (harmful, left_out | self.unlike | (self._apart & settled)):
             second = there & other
             if second.any() and weight[second].sum() >= self._fleet.rules.camp * weight.sum():
                 return _places(there & ~second), _places(second)
