@@ -189,11 +189,17 @@ def join_again(state: AgentState) -> AgentDecision:
 
 
 def _wait(state: AgentState, assignment: Assignment, masking: Masking) -> AgentDecision:
-    """Wait for a cohort; take the word back where there is something else to give, or nothing."""
+    """Wait for a cohort; take the word back where there is something else to give, or nothing.
+
+    With each further assignment the word is said again: a cohort that had this device may be over,
+    without it, while it was away.
+    """
     same = state.records.ready.get(masking.key) == masking.part
-    if same and _is_wanted(assignment, masking.key, masking.part):
+    if not same or not _is_wanted(assignment, masking.key, masking.part):
+        return change(cohort_left(masking))
+    if masking.action >= assignment.action:
         return NOTHING_TO_DO
-    return change(cohort_left(masking))
+    return change(_noted(replace(masking, action=assignment.action))) + join_again(state)
 
 
 def cohort_left(masking: Masking) -> Durable:

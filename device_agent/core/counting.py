@@ -74,7 +74,8 @@ def work_due(state: AgentState, now: float) -> AgentDecision:
     if not _can_count(state, assignment):
         return NOTHING_TO_DO
     return (
-        _repeat_a_part(state, assignment)
+        _deal_anew(state, assignment)
+        or _repeat_a_part(state, assignment)
         or _make_a_part(state, assignment, now)
         or _say_nothing(state, assignment)
         or change(replace(work, settled=True))
@@ -241,6 +242,31 @@ def _lost_payloads(state: AgentState, assignment: Assignment) -> dict[PartKey, i
 def _is_hidden(state: AgentState, key: PartKey) -> bool:
     """Whether a part is in the sum of a cohort, or is to be."""
     return key in state.records.hidden or key in state.records.ready
+
+
+def _deal_anew(state: AgentState, assignment: Assignment) -> AgentDecision:
+    """Count the images of parts anew, in this stage, that no cohort of their stage took."""
+    masking = state.records.masking
+    named = None if masking is None or masking.number is None else masking.key
+    late = [
+        key
+        for key, part in state.records.ready.items()
+        if part.round is None
+        and part.lineage == assignment.lineage
+        and key.stage < assignment.stage
+        and key not in state.records.hidden
+        and key != named
+    ]
+    if not late:
+        return NOTHING_TO_DO
+
+    def write(draft: Draft) -> None:
+        for key in late:
+            release_images(draft, key)
+            lineage = draft.ready.pop(key).lineage
+            draft.parts[key] = GivenPart(draft.parts[key].revision, "withdrawn", lineage, None)
+
+    return change(Durable(write), replace(state.files, littered=True))
 
 
 def part_taken_out(key: PartKey, revision: int, method: str, reason: str) -> Durable:

@@ -60,6 +60,8 @@ class CohortJoined(EntryBody):
 def _join(cohorts: state.CohortsState, body: CohortJoined, at: EntryContext) -> None:
     cohorts.joined.pop(at.maker, None)
     cohorts.of_device.pop(at.maker, None)
+    cohorts.newest[at.maker] = at.index
+    cohorts.words[at.maker, body.joining.mask_key] = at.index
     cohorts.joined[at.maker] = state.Joined(at.index, at.time_ns, body.joining, body.signature)
 
 
@@ -79,13 +81,8 @@ class CohortFormed(EntryBody):
 
 
 def _form(cohorts: state.CohortsState, body: CohortFormed, at: EntryContext) -> None:
-    number, joined = body.cohort.number, cohorts.joined
-    cohorts.by_number[number] = state.CohortProgress(
-        body.cohort,
-        at.index,
-        at.time_ns,
-        joined={device: joined[device].index for device in body.cohort.devices if device in joined},
-    )
+    number = body.cohort.number
+    cohorts.by_number[number] = state.CohortProgress(body.cohort, at.index, at.time_ns)
     for device in body.cohort.devices:
         cohorts.joined.pop(device, None)
         cohorts.of_device[device] = number
@@ -210,6 +207,7 @@ class CohortSummed(EntryBody):
 def _sum(cohorts: state.CohortsState, body: CohortSummed, at: EntryContext) -> None:
     cohort = cohorts.by_number[body.number]
     unaware = frozenset(cohort.present) - cohort.shares.keys()
+    cohorts.newest.update(dict.fromkeys(cohort.present, at.index))
     _over(cohorts, cohort, at.index, unaware)
     cohort.step, cohort.summed_index = "summed", at.index
 

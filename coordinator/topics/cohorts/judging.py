@@ -20,15 +20,16 @@ Judged = EntryBody | Answer | str
 def judge_join(state: State, fleet: FleetId | None, device: DeviceId, body: CohortJoin) -> Judged:
     """Return what becomes of a device's word that it has something ready."""
     of, lineage = body.joining, state.lineages.current
-    known = state.cohorts.joined.get(device)
+    known, cohort = state.cohorts.joined.get(device), state.cohorts.of(device)
+    index = state.cohorts.words.get((device, of.mask_key))
     if known is not None and (known.joining, known.signature) == (of, body.signature):
         return Accepted(ledger_index=known.index)
-    cohort = state.cohorts.of(device)
-    if cohort is not None:
-        if any((m.device, m.joining) == (device, of) for m in cohort.body.members):
-            return Accepted(ledger_index=cohort.joined[device])
-        if cohort.is_open:
-            return f"cohort: this device is in cohort {cohort.body.number}, which is not over"
+    if index is not None and index < state.cohorts.newest[device]:
+        return Accepted(ledger_index=index)  # it came late
+    if cohort is not None and cohort.is_open:
+        if index is not None:
+            return Accepted(ledger_index=index)
+        return f"cohort: this device is in cohort {cohort.body.number}, which is not over"
     if of.stage not in state.stages.by_number or lineage is None:
         return f"stage: {of.stage} was never opened; it waits for an assignment"
     if not state.stages.masked(of.stage):

@@ -45,8 +45,6 @@ class CohortProgress:
     began_ns: int
     """When its present step began."""
     step: Step = "mask"
-    joined: dict[DeviceId, int] = field(default_factory=dict)
-    """By member the entry that it joined with."""
     silent: tuple[DeviceId, ...] = ()
     """Members whose words are not in the sum."""
     seeds: dict[DeviceId, dict[DeviceId, Hex32]] = field(default_factory=dict)
@@ -108,6 +106,10 @@ class CohortsState:
     of_device: dict[DeviceId, CohortNumber] = field(default_factory=dict)
     """The cohort of each device that is in one and not silent there, until it is over and, where
     it was opened, until the device has told its shares: only then does it know of that."""
+    words: dict[tuple[DeviceId, Hex32], int] = field(default_factory=dict)
+    """The entry of every word that a device waits, by the key in it."""
+    newest: dict[DeviceId, int] = field(default_factory=dict)
+    """The newest word of each device, or the sum that it was in since: earlier words come late."""
     actions: dict[DeviceId, int] = field(default_factory=dict)
     """The last entry that changed what a device is asked to do in a cohort."""
 

@@ -258,6 +258,7 @@ class Stages:
         if quiet < self._rules.quiet_seconds or self._waits_for_cohorts(number):
             return ""
         answered, expected = self.answered_and_expected(number)
+        answered += len(self._state.cohorts.waiting(number).keys() & set(self.missing(number)))
         if answered >= math.ceil(self._rules.quorum * expected):
             return f"quorum and {self._rules.quiet_seconds:g} s of quiet"
         gone = self._long_away(number, now_ns)
@@ -281,8 +282,11 @@ class Stages:
         cohorts = self._state.cohorts
         if any(cohorts.busy(number)):
             return True
-        waiting = len(cohorts.waiting(number))
-        return waiting > 0 and waiting + len(self.missing(number)) >= self._privacy.least
+        waiting = cohorts.waiting(number)
+        if not waiting:
+            return False
+        # Who is left alone with a part waits for the next stage, and the stage not for it.
+        return len({*waiting, *self.missing(number)}) >= self._privacy.least
 
     def _long_away(self, number: int, now_ns: int) -> list[DeviceId]:
         """Return the devices that a stage waits for and that are away for too long."""
