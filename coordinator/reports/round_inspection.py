@@ -63,7 +63,7 @@ class InspectedMoves(Strict):
         elif against > NEARLY_ALL * len(moves):
             verdict = "against the others"
         elif length > FAR:
-            verdict, sentence = "far", f"moves {length:.1f} times as far as usual"
+            verdict, sentence = "far", f"moves {count_of(round(length, 1), 'time')} as far as usual"
         return cls(
             name=name,
             answers=len(moves),

@@ -330,7 +330,8 @@ def part_masked(state: AgentState, event: inputs.PartMasked, _now: float) -> Age
     members = 1 + len(body.cohort.shares)
     text = (
         f"gives {_what(masking)} behind masks, with {count_of(members - 1, 'other device')} "
-        f"(cohort {body.cohort.number}, {body.payload_bytes} bytes)"
+        f"(cohort {body.cohort.number}, "
+        f"{count_of(body.payload_bytes, 'byte')})"
     )
     fields = of_part(masking.key, cohort=body.cohort.number, members=members)
     return decision + change(files, Durable(write, Line("masks.given", text, fields)))

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Mapping
 
 from fleetledger.learning.errors import RangeError
+from fleetledger.runtime.count_words import count_of
 
 SECRET_BYTES = 32
 SHARE_BYTES = 33
@@ -25,8 +26,9 @@ def split(secret: bytes, threshold: int, holders: int) -> tuple[bytes, ...]:
     """
     if len(secret) != SECRET_BYTES or not 1 <= threshold <= holders:
         raise RangeError(
-            f"threshold: {threshold} of {holders} shares of a secret of {len(secret)} bytes; "
-            f"give {SECRET_BYTES} bytes, and a threshold from 1 to the number of holders"
+            f"threshold: {threshold} of {count_of(holders, 'share')} of a secret of "
+            f"{count_of(len(secret), 'byte')}; give {SECRET_BYTES} bytes, and a threshold from 1 to "
+            "the number of holders"
         )
     coefficients = [secrets.randbelow(_PRIME) for _ in range(threshold - 1)]
     coefficients.append(int.from_bytes(secret, "big"))

@@ -36,8 +36,8 @@ def check_classes(
     if members:
         if int(np.abs(counts).max(initial=0)) > members * most:
             raise TensorError(
-                f"counts: up to {int(np.abs(counts).max())} samples; {members} members give at "
-                f"most {members * most}"
+                f"counts: up to {count_of(int(np.abs(counts).max()), 'sample')}; "
+                f"{count_of(members, 'member')} give at most {members * most}"
             )
         return
     if assignment.noise is not None:  # then every class has one at least

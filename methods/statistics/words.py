@@ -65,7 +65,8 @@ class IntegerMoments:
             raise ContributionError(
                 f"words: {words.dtype} {words.shape}; give uint64 "
                 f"({word_count(len(layout), columns)},) for "
-                f"{count_of(len(layout), 'class', 'classes')} of {columns} features"
+                f"{count_of(len(layout), 'class', 'classes')} of "
+                f"{count_of(columns, 'feature')}"
             )
         counts, sums, gram = _divided(words.view(np.int64), len(layout), columns)
         said = (counts != 0) | (sums != 0).any(axis=1)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.tensor_header import read_header
 
@@ -67,7 +68,8 @@ def summed_answers(
     weight, flat = int(integers[0]), integers[1:]
     if not members <= weight <= members * most_samples:
         raise ContributionError(
-            f"words: {weight} samples of {members} members; each has 1 to {most_samples}"
+            f"words: {count_of(weight, 'sample')} of {count_of(members, 'member')}; each has 1 to "
+            f"{most_samples}"
         )
     largest = weight * _LARGEST
     bad: npt.NDArray[Any] = (flat < -largest) | (flat >= largest)

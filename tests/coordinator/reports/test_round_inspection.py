@@ -38,7 +38,7 @@ def report(*devices: InspectedMoves, rounds: int = 3, without: int = 0) -> Round
         (device("a", *(-1,) * 9, 0.1), "with the others", "10 answers, 9 of them against"),
         (device("a", *(-1,) * 29, 0.1), "against the others", "30 answers, 29 of them against"),
         (device("a", *(-1,) * 5), "against the others", "5 answers, 5 of them against"),
-        (device("a", *(1,) * 5, length=9.0), "far", "moves 9.0 times as far as usual"),
+        (device("a", *(1,) * 5, length=9.0), "far", "moves 9 times as far as usual"),
         (device("a", *(None,) * 5), "with the others", "0 of them against"),
     ],
 )
