@@ -27,8 +27,8 @@ def split(secret: bytes, threshold: int, holders: int) -> tuple[bytes, ...]:
     if len(secret) != SECRET_BYTES or not 1 <= threshold <= holders:
         raise RangeError(
             f"threshold: {threshold} of {count_of(holders, 'share')} of a secret of "
-            f"{count_of(len(secret), 'byte')}; give {SECRET_BYTES} bytes, and a threshold from 1 to "
-            "the number of holders"
+            f"{count_of(len(secret), 'byte')}; give {SECRET_BYTES} bytes, and a threshold from 1 "
+            "to the number of holders"
         )
     coefficients = [secrets.randbelow(_PRIME) for _ in range(threshold - 1)]
     coefficients.append(int.from_bytes(secret, "big"))
