@@ -18,6 +18,7 @@ from fleetledger.device_agent.settings import AgentDetectionSettings
 from fleetledger.methods.registry import descriptor
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.cohorts import LEAST_MEMBERS
 from fleetledger.schemas.message import is_absent
 from fleetledger.simulator.datasets.loading import DATA_SETS, DataSettings
 from fleetledger.simulator.errors import PlanError
@@ -74,6 +75,7 @@ class Scenario(Strict):
                 f"images have no owners; take another rule, or one of {', '.join(others)}"
             )
         _check_masks(self)
+        _check_cohorts(self)
         _check_stages(self.stages)
         _check_plan(self)
         _check_hues(self)
@@ -105,6 +107,16 @@ def _check_masks(scenario: Scenario) -> None:
         raise ValueError(
             f"backbone.size: {list(size)} with the data set {name!r}; height and width are for "
             "pictures with masks, so give one side"
+        )
+
+
+def _check_cohorts(scenario: Scenario) -> None:
+    """Check that there are devices enough for a masked cohort."""
+    devices, privacy = scenario.devices.count, scenario.privacy
+    if privacy is not None and privacy.masks and devices < privacy.least:
+        raise ValueError(
+            f"privacy.least: {privacy.least} with {count_of(devices, 'device')}, which so make no "
+            f"masked cohort; give {LEAST_MEMBERS} to {devices}, or more devices"
         )
 
 

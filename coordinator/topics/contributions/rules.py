@@ -174,12 +174,21 @@ class Intake:
             earlier = self._earlier(device) if isinstance(found, EntryBody) else {}
             if earlier and body.joining.round is None:
                 found = self._told_of_earlier(device, len(earlier))
+            elif isinstance(found, EntryBody) and (beyond := self._beyond_budget(device, body)):
+                found = Refused(reason=beyond)
         if isinstance(found, str):
             return self._answer(device, body, self._later(found), now_ns)
         if not isinstance(found, EntryBody):
             return self._answer(device, body, found, now_ns)
         accepted = Accepted(ledger_index=self._state.size)
         return record_for(device, found) + self._answer(device, body, accepted, now_ns)
+
+    def _beyond_budget(self, device: DeviceId, body: CohortJoin) -> str | None:
+        """Say why a device has no privacy left for what it would give behind masks."""
+        of = body.joining
+        if of.round is not None:
+            return round_budget.fault(self._state, device)
+        return budget.fault(self._state, device, PartKey(stage=of.stage, part=of.part))
 
     def nothing(self, device: DeviceId, body: Nothing, now_ns: int) -> Decision:
         """Note that a device has nothing for a stage."""

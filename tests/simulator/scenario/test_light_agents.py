@@ -35,7 +35,7 @@ def test_workers_train_in_a_loop_on_the_processor(engine: str, field: str) -> No
         ("[devices]\nstragglers = 0.1", "devices.stragglers"),
         ('[devices]\nslowest = 9\n[method]\nname = "rounds"', "devices.slowest"),
         ('[rounds.asynchronous]\n[method]\nname = "rounds"', "rounds.asynchronous"),
-        ("[privacy]\nmasks = true", "privacy.masks"),
+        ("[privacy]\nmasks = true\nleast = 3", "privacy.masks"),
         ('[stages]\nopened_by = "reports"', "stages.opened_by"),
         ('[detection]\nmode = "baseline"', "detection.mode"),
         ("[rollout]", "rollout.candidate.kind"),
@@ -44,3 +44,9 @@ def test_workers_train_in_a_loop_on_the_processor(engine: str, field: str) -> No
 def test_devices_act_in_time_where_something_asks_for_it(text: str, field: str | None) -> None:
     asked = asked_of_time(parse_scenario("s", f'title = "x"\n{text}\n', Path()))
     assert list(asked) == ([] if field is None else [field])
+
+
+def test_a_fleet_that_makes_no_masked_cohort_is_refused() -> None:
+    text = 'title = "x"\n[devices]\ncount = 5\n[privacy]\nmasks = true\n'
+    with pytest.raises(ScenarioError, match=r"privacy\.least: 8 with 5 devices"):
+        parse_scenario("s", text, Path())

@@ -151,18 +151,24 @@ class Member:
 class CohortBench(Bench):
     """Devices that join cohorts, and a worker that sums them."""
 
-    def __init__(self, devices: int = 4, privacy: PrivacyRules = PRIVACY, **bounds: float) -> None:
+    def __init__(
+        self,
+        devices: int = 4,
+        privacy: PrivacyRules = PRIVACY,
+        lineage: BackboneImported = LED,
+        **bounds: float,
+    ) -> None:
         stages = StageRules(deadline_seconds=1000.0, quiet_seconds=5.0, gather_seconds=0.0)
         limits = BoundRules.model_validate(bounds)
         super().__init__(Rules(privacy=privacy, stages=stages, bounds=limits))
         self.blobs: dict[Digest, bytes] = {}
         self.orders: dict[DeviceId, CohortOrder | None] = {}
         self.sums: list[SumCohort] = []
-        self.members = {one.name: one for one in (Member(i + 1) for i in range(devices))}
+        self.members = {one.name: one for one in (Member(i + 1, lineage) for i in range(devices))}
         for name in self.members:
             self.command(AdmitDevice(device=name))
             self.born(name)
-        self.command(ImportBackbone(backbone=LED))
+        self.command(ImportBackbone(backbone=lineage))
         self.command(OpenStage(class_names=names(*NAMES)))
 
     def handle(self, happening: inputs.Input) -> list[Request]:

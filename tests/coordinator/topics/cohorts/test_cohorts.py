@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from fleetledger.coordinator.core.rules import NoiseRules
 from fleetledger.coordinator.core.saved_state import read_state, write_state
 from fleetledger.coordinator.topics.devices.commands import RetireDevice
 from fleetledger.schemas.cohorts import CohortJoin
 from fleetledger.schemas.receipts import Accepted, Later, Refused
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import contribution
-from tests.coordinator.topics.cohorts.cohort_bench import PRIVACY, CohortBench, receipt
+from tests.coordinator.topics.cohorts.cohort_bench import LED, PRIVACY, CohortBench, receipt
 
 
 def test_the_sum_behind_masks_is_that_of_the_parts_themselves() -> None:
@@ -285,3 +286,20 @@ def test_a_receipt_names_the_entry_of_the_word_also_once_there_is_a_cohort() -> 
     for member, said in zip(bench.cohort().body.members, first, strict=True):
         word = CohortJoin(joining=member.joining, signature=member.signature)
         assert receipt(bench.message(member.device, word)) == said
+
+
+def test_who_has_no_privacy_left_is_told_before_it_is_in_a_cohort() -> None:
+    """Else its words were refused, and each cohort with it ended for want of them."""
+    noise = NoiseRules(protects="image", epsilon=3.0, parts=1).told
+    settings = {**LED.settings, "noise": noise.model_dump(mode="json")}
+    bench = CohortBench(lineage=LED.model_copy(update={"settings": settings}))
+    assert all(isinstance(each.answer, Accepted) for each in bench.join())
+    bench.wait(0)
+    bench.give_words()
+    bench.wait(0)
+    bench.reveal()
+    bench.wait(0)
+    bench.work()
+    for again in bench.join():
+        assert isinstance(again.answer, Refused)
+        assert "privacy: with this part the budget" in again.answer.reason
