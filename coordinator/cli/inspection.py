@@ -22,6 +22,7 @@ from fleetledger.runtime import command_output
 from fleetledger.runtime.command_output import AsJson, stop
 from fleetledger.runtime.console import console_for_people
 from fleetledger.runtime.exit_codes import ExitCode
+from fleetledger.runtime.whole_file import write_whole
 
 Progressing = Callable[[int, int], None]
 
@@ -105,7 +106,7 @@ def _show_rounds(home: Path, ledger: LedgerReader, asked: _Asked, walked: Progre
     found = inspect_rounds(home, ledger, store, asked.stage, asked.without, walked)
     if asked.write is not None and found.weights is not None:
         try:
-            asked.write.write_bytes(found.weights)
+            write_whole(asked.write, found.weights)
         except OSError as error:
             stop(f"--write: {error}", ExitCode.USAGE)
     command_output.show(found.report, as_json=asked.as_json)

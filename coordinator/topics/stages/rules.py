@@ -258,7 +258,8 @@ class Stages:
         if quiet < self._rules.quiet_seconds or self._waits_for_cohorts(number):
             return ""
         answered, expected = self.answered_and_expected(number)
-        answered += len(self._state.cohorts.waiting(number).keys() & set(self.missing(number)))
+        if waiting := self._state.cohorts.waiting(number):
+            answered += len(waiting.keys() & set(self.missing(number)))
         if answered >= math.ceil(self._rules.quorum * expected):
             return f"quorum and {self._rules.quiet_seconds:g} s of quiet"
         gone = self._long_away(number, now_ns)
