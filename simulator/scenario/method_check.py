@@ -147,14 +147,16 @@ def _check_parts(source: str, scenario: Scenario) -> None:
         )
 
 
-def settings_of(name: str, given: Settings) -> BaseModel:
+def settings_of(name: str, given: Settings, *, on_features: bool = False) -> BaseModel:
     """Return the settings of a method with its defaults and presets filled in.
+
+    With `on_features` its network takes features, as some methods' always does.
 
     Raises `UnknownMethodError` for a method that is none, `MethodError` or `ValidationError` for
     settings that it does not take.
     """
     known = descriptor(name)
-    shape = _ANY_FEATURES if known.on_features else _ANY_PICTURE
+    shape = _ANY_FEATURES if on_features or known.on_features else _ANY_PICTURE
     assign = _training(name, shape) if known.trains else _statistics(name)
     settings: BaseModel = assign(given).settings
     return settings

@@ -245,7 +245,7 @@ def _method(scenario: Scenario) -> Content:
     method = scenario.method
     name = JOINT_TRAINS_AS if method.name == JOINT else method.name
     cut: Content = {
-        "settings": _cut(settings_of(name, method.settings)),
+        "settings": _cut(settings_of(name, method.settings, on_features=bool(method.on_features))),
         "base": _cut(method.base),
     }
     if method.first_stage is not None:
