@@ -137,6 +137,8 @@ def _not_taken(
         return cohorts.words_refused(state, key, reason)
     if key.about == "cohort-join":
         return cohorts.join_refused(state, key, reason)
+    if key.about == "cohort-reveal":  # its cohort needs nothing more, or is over
+        return change(Durable(lambda draft: draft.take_out(key)))
     return _refused(state, key, reason)
 
 
