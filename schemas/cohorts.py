@@ -74,6 +74,8 @@ class Joining(Strict):
     """Its public key of X25519 for this one cohort."""
     commitment: Digest
     """SHA-256 of its words and of a nonce: what it gave can be proven later, by itself alone."""
+    serial: int = Field(default=1, ge=1, lt=2**31)
+    """Counts what this installation joined for: a word with a lower one comes late."""
     undoes: CohortNumber | None = None
     """An earlier cohort of which its words take its own out again."""
 

@@ -109,6 +109,7 @@ class CohortJobs:
             lineage=part.lineage,
             mask_key=Hex32(public.hex()),
             commitment=Digest(commitment(words, derived(secret, "commitment"))),
+            serial=request.job.serial,
             undoes=None if request.undone is None else request.undone.cohort,
         )
         return inputs.JoinPrepared(request.job, part, joining)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import ClassVar
 
 from pydantic import Field
@@ -36,7 +37,7 @@ from fleetledger.schemas.cohorts import (
 from fleetledger.schemas.keys import SignatureText
 from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.rounds import RoundNumber
-from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
 
 MAX_CAUSE = 500
 SEEDS, SHARES = 1, 2
@@ -49,6 +50,8 @@ class CohortJoined(EntryBody):
     kind: ClassVar[str] = "cohort.joined"
     joining: Joining
     signature: SignatureText | None = None
+    installation: BootId | None = None
+    """The installation of the device that said it."""
 
     def say(self, at: EntryContext) -> str:
         of, undoes = self.joining, self.joining.undoes
@@ -60,8 +63,7 @@ class CohortJoined(EntryBody):
 def _join(cohorts: state.CohortsState, body: CohortJoined, at: EntryContext) -> None:
     cohorts.joined.pop(at.maker, None)
     cohorts.of_device.pop(at.maker, None)
-    cohorts.newest[at.maker] = at.index
-    cohorts.words[at.maker, body.joining.mask_key] = at.index
+    cohorts.words[at.maker] = state.Word(at.index, body.joining.serial, body.installation)
     cohorts.joined[at.maker] = state.Joined(at.index, at.time_ns, body.joining, body.signature)
 
 
@@ -86,6 +88,8 @@ def _form(cohorts: state.CohortsState, body: CohortFormed, at: EntryContext) -> 
     for device in body.cohort.devices:
         cohorts.joined.pop(device, None)
         cohorts.of_device[device] = number
+        if device in cohorts.words:
+            cohorts.words[device] = replace(cohorts.words[device], cohort=number)
         cohorts.actions[device] = at.index
 
 
@@ -207,7 +211,6 @@ class CohortSummed(EntryBody):
 def _sum(cohorts: state.CohortsState, body: CohortSummed, at: EntryContext) -> None:
     cohort = cohorts.by_number[body.number]
     unaware = frozenset(cohort.present) - cohort.shares.keys()
-    cohorts.newest.update(dict.fromkeys(cohort.present, at.index))
     _over(cohorts, cohort, at.index, unaware)
     cohort.step, cohort.summed_index = "summed", at.index
 

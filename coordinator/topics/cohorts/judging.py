@@ -17,18 +17,22 @@ Judged = EntryBody | Answer | str
 """What a message becomes: an entry, an answer, or why it is to come again later."""
 
 
-def judge_join(state: State, fleet: FleetId | None, device: DeviceId, body: CohortJoin) -> Judged:
-    """Return what becomes of a device's word that it has something ready."""
+def judge_join(
+    state: State, fleet: FleetId | None, device: DeviceId, body: CohortJoin
+) -> Judged | None:
+    """Return what becomes of a device's word that it has something ready; None if it came late."""
     of, lineage = body.joining, state.lineages.current
-    known, cohort = state.cohorts.joined.get(device), state.cohorts.of(device)
-    index = state.cohorts.words.get((device, of.mask_key))
-    if known is not None and (known.joining, known.signature) == (of, body.signature):
-        return Accepted(ledger_index=known.index)
-    if index is not None and index < state.cohorts.newest[device]:
-        return Accepted(ledger_index=index)  # it came late
+    word, cohort = state.cohorts.words.get(device), state.cohorts.of(device)
+    installation = state.devices.admitted[device].installation
+    if word is not None and word.installation == installation and of.serial <= word.serial:
+        if of.serial < word.serial:
+            return None
+        before = None if word.cohort is None else state.cohorts.by_number[word.cohort]
+        taken = before is not None and before.has(device) and before.step != "ended"
+        # Who is silent, or whose cohort ended, may know nothing of it yet, and waits on.
+        if taken or device in state.cohorts.joined:
+            return Accepted(ledger_index=word.index)
     if cohort is not None and cohort.is_open:
-        if index is not None:
-            return Accepted(ledger_index=index)
         return f"cohort: this device is in cohort {cohort.body.number}, which is not over"
     if of.stage not in state.stages.by_number or lineage is None:
         return f"stage: {of.stage} was never opened; it waits for an assignment"
@@ -49,7 +53,7 @@ def judge_join(state: State, fleet: FleetId | None, device: DeviceId, body: Coho
     key = state.keys.of(device).key
     if key is not None and body.signature is None:
         return Refused(reason="signature: missing; the other members check it with this device's")
-    return entries.CohortJoined(joining=of, signature=body.signature)
+    return entries.CohortJoined(joining=of, signature=body.signature, installation=installation)
 
 
 def member_of(state: State, device: DeviceId, said: CohortJoin | Joined) -> CohortMember:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from fleetledger.schemas.cohorts import CohortNumber, Hex32, Joining, MaskedCohort
 from fleetledger.schemas.keys import SignatureText
-from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.schemas.values import BootId, DeviceId, Digest
 
 Step = Literal["mask", "silent", "opening", "summed", "ended"]
 OPEN: tuple[Step, ...] = ("mask", "silent", "opening")
@@ -30,6 +30,17 @@ class Joined:
     def purpose(self) -> Purpose:
         """What it joined for."""
         return (self.joining.stage, self.joining.round, self.joining.lineage)
+
+
+@dataclass(frozen=True)
+class Word:
+    """The newest word of a device that it waits: the entry, its number, and who said it."""
+
+    index: int
+    serial: int
+    installation: BootId | None
+    cohort: CohortNumber | None = None
+    """The cohort that it made the device a member of."""
 
 
 @dataclass
@@ -106,10 +117,7 @@ class CohortsState:
     of_device: dict[DeviceId, CohortNumber] = field(default_factory=dict)
     """The cohort of each device that is in one and not silent there, until it is over and, where
     it was opened, until the device has told its shares: only then does it know of that."""
-    words: dict[tuple[DeviceId, Hex32], int] = field(default_factory=dict)
-    """The entry of every word that a device waits, by the key in it."""
-    newest: dict[DeviceId, int] = field(default_factory=dict)
-    """The newest word of each device, or the sum that it was in since: earlier words come late."""
+    words: dict[DeviceId, Word] = field(default_factory=dict)
     actions: dict[DeviceId, int] = field(default_factory=dict)
     """The last entry that changed what a device is asked to do in a cohort."""
 

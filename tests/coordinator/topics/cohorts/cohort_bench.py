@@ -78,6 +78,7 @@ class Member:
         given: dict[str, object] = {
             "stage": stage,
             "part": self.part,
+            "serial": self.part,
             "lineage": self.lineage,
             "mask_key": public,
             "commitment": Digest(commitment(words, self.secret)),
