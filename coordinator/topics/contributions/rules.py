@@ -170,9 +170,10 @@ class Intake:
         if isinstance(body, CohortReveal):
             found = judge_reveal(self._state, device, body)
         else:
-            found = judge_join(self._state, self._fleet, device, body)
-            if found is None:
+            judged = judge_join(self._state, self._fleet, device, body)
+            if judged is None:
                 return Decision()
+            found = judged
             earlier = self._earlier(device) if isinstance(found, EntryBody) else {}
             if earlier and body.joining.round is None:
                 found = self._told_of_earlier(device, len(earlier))
