@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # an agent without masks starts without it
 
 Words = npt.NDArray[np.uint64]
 
-KEY_BYTES = SEED_BYTES = 32
+SEED_BYTES = 32
 _BLOCK = 1 << 16
 """Words that are masked at once: what they need stays in the cache."""
 _ZEROS = bytes(8 * _BLOCK)

@@ -76,7 +76,30 @@ class UpdateForm(Protocol):
         """
 
 
-class WholeWeights:
+class _Int32Form:
+    """What forms share that send the flat array of a grid as int32."""
+
+    def __init__(self, grid: Grid) -> None:
+        shapes = grid.shapes
+        self.limit_bytes = 4 * grid.size
+        self._grid = grid
+        self._expected = {name: Expected("int32", shape) for name, shape in shapes.items()}
+        self._header = _header(
+            {name: TensorEntry("int32", shape) for name, shape in shapes.items()}
+        )
+
+    def framed(self, content: npt.NDArray[np.uint8]) -> bytes:
+        """Return an answer of the bytes of its flat array."""
+        return b"".join((self._header, content.data))
+
+    def _read(self, body: bytes) -> Integers:
+        if body.startswith(self._header):
+            return _numbers(_content(body, self._header, self.limit_bytes), np.int32)
+        tensors = read_tensors(body, self._expected, len(body)).tensors
+        return _in_a_row(tensors, self._grid)
+
+
+class WholeWeights(_Int32Form):
     """The weights themselves, int32."""
 
     sum_form = "weights-sum-1"
@@ -85,12 +108,7 @@ class WholeWeights:
 
     def __init__(self, sent: Arrays) -> None:
         self.grid = WeightGrid.around(sent)
-        self.limit_bytes = 4 * self.grid.size
-        shapes = self.grid.shapes
-        self._expected = {name: Expected("int32", shape) for name, shape in shapes.items()}
-        self._header = _header(
-            {name: TensorEntry("int32", shape) for name, shape in shapes.items()}
-        )
+        super().__init__(self.grid)
 
     def encode(self, arrays: Arrays, noise_seed: bytes = b"") -> bytes:
         """Return the header and the grid's flat array, which is rounded into its place."""
@@ -108,17 +126,9 @@ class WholeWeights:
         """Return None: the sum is exact."""
         return None
 
-    def framed(self, content: npt.NDArray[np.uint8]) -> bytes:
-        """Return an answer of the bytes of its flat array."""
-        return b"".join((self._header, content.data))
-
     def values(self, body: bytes) -> Integers:
         """Return the integers of an answer."""
-        if body.startswith(self._header):
-            values = _numbers(_content(body, self._header, self.limit_bytes), np.int32)
-        else:
-            tensors = read_tensors(body, self._expected, len(body)).tensors
-            values = _in_a_row(tensors, self.grid)
+        values = self._read(body)
         self.grid.check_flat(values)
         return values
 
@@ -168,7 +178,7 @@ class MovedWeights:
         return Differences(tensors[_EXPONENTS], _in_a_row(tensors, self.grid))
 
 
-class ClippedMoves:
+class ClippedMoves(_Int32Form):
     """How far the weights have moved, int32, no longer than the clip."""
 
     sum_form = "clipped-sum-1"
@@ -180,12 +190,7 @@ class ClippedMoves:
         self._own, self._central = (
             share * self.grid.bound for share in (privacy.own, privacy.central)
         )
-        self.limit_bytes = 4 * self.grid.size
-        shapes = self.grid.shapes
-        self._expected = {name: Expected("int32", shape) for name, shape in shapes.items()}
-        self._header = _header(
-            {name: TensorEntry("int32", shape) for name, shape in shapes.items()}
-        )
+        super().__init__(self.grid)
 
     def encode(self, arrays: Arrays, noise_seed: bytes = b"") -> bytes:
         """Return the header and the clipped flat array, with the device's own noise."""
@@ -201,17 +206,9 @@ class ClippedMoves:
             return None
         return self.grid.noise(_seed(seed, "the coordinator"), self._central)
 
-    def framed(self, content: npt.NDArray[np.uint8]) -> bytes:
-        """Return an answer of the bytes of its flat array."""
-        return b"".join((self._header, content.data))
-
     def values(self, body: bytes) -> Integers:
         """Return the integers of an answer; one without noise is no longer than the clip."""
-        if body.startswith(self._header):
-            values = _numbers(_content(body, self._header, self.limit_bytes), np.int32)
-        else:
-            tensors = read_tensors(body, self._expected, len(body)).tensors
-            values = _in_a_row(tensors, self.grid)
+        values = self._read(body)
         if not self._own:
             self.grid.check_length(values)
         return values

@@ -13,18 +13,15 @@ from fleetledger.coordinator.errors import NetworkSettingsError
 from fleetledger.coordinator.models.networks import prepare_network
 from fleetledger.coordinator.program import home_verification
 from fleetledger.coordinator.settings import load, write_new
-from fleetledger.coordinator.topics.devices.commands import AdmitDevice
-from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.learning.numerics.clipping import ClippedGrid
 from fleetledger.methods.registry import training_coordinator
 from fleetledger.methods.training.network_weights import Arrays, decode_weights
-from fleetledger.schemas.presence import Welcome
 from fleetledger.schemas.receipts import Accepted, Receipt, Refused
 from fleetledger.schemas.tensors import encode_tensors
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.memory import InMemoryBroker
-from tests.coordinator.core.round_bench import ABLE
+from tests.coordinator.program.test_rounds_at_the_desk import able_device
 from tests.coordinator.replay.stories import replay
 from tests.coordinator.round_answers import answer, asked, weights
 from tests.coordinator.shell_harness import RULES, MemoryCoordinator, ScriptedDevice, write_home
@@ -54,12 +51,7 @@ def coordinator(tmp_path: Path, broker: InMemoryBroker) -> Iterator[MemoryCoordi
 
 @pytest.fixture
 def device(broker: InMemoryBroker, coordinator: MemoryCoordinator) -> Iterator[ScriptedDevice]:
-    coordinator.command(AdmitDevice(device=DeviceId("dev-1")))
-    made = ScriptedDevice("dev-1", broker, coordinator)
-    made.born(ABLE)
-    made.wait_for(Welcome)
-    network = prepare_network(coordinator.home, coordinator.home / "pixels.json")
-    coordinator.command(ImportNetwork(network=network))
+    made = able_device(broker, coordinator)
     coordinator.open("circle", "square")
     yield made
     made.close()

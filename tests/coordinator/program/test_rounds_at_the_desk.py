@@ -41,14 +41,20 @@ def coordinator(tmp_path: Path, broker: InMemoryBroker) -> Iterator[MemoryCoordi
     made.close()
 
 
-@pytest.fixture
-def device(broker: InMemoryBroker, coordinator: MemoryCoordinator) -> Iterator[ScriptedDevice]:
+def able_device(broker: InMemoryBroker, coordinator: MemoryCoordinator) -> ScriptedDevice:
+    """A device that can train, of a fleet that has a network and no stage."""
     coordinator.command(AdmitDevice(device=DeviceId("dev-1")))
     made = ScriptedDevice("dev-1", broker, coordinator)
     made.born(ABLE)
     made.wait_for(Welcome)
     network = prepare_network(coordinator.home, coordinator.home / "pixels.json")
     coordinator.command(ImportNetwork(network=network))
+    return made
+
+
+@pytest.fixture
+def device(broker: InMemoryBroker, coordinator: MemoryCoordinator) -> Iterator[ScriptedDevice]:
+    made = able_device(broker, coordinator)
     coordinator.open(*CLASSES)
     yield made
     made.close()
