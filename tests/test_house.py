@@ -42,7 +42,7 @@ CEILINGS: dict[str, Room] = {
     "device_agent": Room(24150, 10.8, 13.2, 26, 341),
     "export": Room(7400, 10.3, 13.0, 6, 106),
     "learning": Room(19300, 7.9, 9.4, 27, 223),
-    "methods": Room(18350, 11.8, 14.9, 36, 140),
+    "methods": Room(18350, 11.8, 14.9, 36, 139),
     "runtime": Room(3400, 7.9, 9.6, 14, 42),
     "schemas": Room(6350, 8.2, 11.5, 4, 61),
     "simulator": Room(34450, 11.5, 13.9, 48, 529),
