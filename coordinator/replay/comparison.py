@@ -64,6 +64,11 @@ def unlike(name: str, recorded: object, made: object) -> str:
     return "" if recorded == made else f"{name} should be {recorded}, made {made}"
 
 
+def joined(*faults: str) -> str:
+    """Return all that differs in words; empty where nothing does."""
+    return "; ".join(filter(None, faults))
+
+
 def stored(blobs: Blobs, digest: Digest) -> bytes | str:
     """Return what is stored of a result, or why it is not to be had."""
     try:

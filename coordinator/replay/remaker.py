@@ -143,13 +143,13 @@ class Remaking:
         if isinstance(made, ModelFailed):
             return "differs", f"could not be made: {made.reason}"
         assert isinstance(made, ModelSolved)
-        faults = [
+        faults = comparison.joined(
             comparison.unlike("aggregate", recorded.aggregate, made.aggregate),
             comparison.unlike("rows", recorded.class_names, made.class_names),
-        ]
+        )
         elsewhere = comparison.other_platform(recorded.fingerprint, made.fingerprint)
-        if faults := [fault for fault in faults if fault]:
-            return "differs", "; ".join(faults)
+        if faults:
+            return "differs", faults
         if made.head == recorded.head:
             return self._equal(made.aggregate, {"head": made.head})
         shape = (len(made.class_names), recipe.request.lineage.feature_width)
@@ -162,13 +162,13 @@ class Remaking:
         if isinstance(made, CohortEnded):
             return "differs", f"could not be made: {made.reason}"
         assert isinstance(made, CohortSummed)
-        faults = [
+        faults = comparison.joined(
             comparison.unlike("sum", recorded.payload, made.payload),
             comparison.unlike("samples", recorded.samples, made.samples),
             comparison.unlike("members", recorded.members, made.members),
-        ]
-        if faults := [fault for fault in faults if fault]:
-            return "differs", "; ".join(faults)
+        )
+        if faults:
+            return "differs", faults
         return self._equal(None, {"sum": made.payload})
 
     def _averaged(
@@ -178,14 +178,14 @@ class Remaking:
         if isinstance(made, RoundNotAveraged):
             return "differs", f"could not be made: {made.reason}"
         assert isinstance(made, WeightsAveraged)
-        faults = [
+        faults = comparison.joined(
             comparison.unlike("aggregate", recorded.aggregate, made.aggregate),
             comparison.unlike("samples", recorded.samples, made.samples),
             comparison.unlike("rows", recorded.class_names, made.class_names),
             comparison.unlike("files", _digests(recorded.extras), _digests(made.extras)),
-        ]
-        if faults := [fault for fault in faults if fault]:
-            return "differs", "; ".join(faults)
+        )
+        if faults:
+            return "differs", faults
         if made.weights == recorded.weights:
             files = {"weights": made.weights.digest, **_digests(made.extras)}
             return self._equal(made.aggregate, files)
