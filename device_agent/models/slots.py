@@ -59,6 +59,8 @@ class ModelSlots:
         self.folder = folder
         """Where they are; what else is known of their models lies beside them."""
         make_folder(folder)
+        # A killed run may have moved names that are not durable; from now on they are in use.
+        sync_folder(folder)
 
     def active(self) -> Slot | None:
         """Return the slot that is in use."""

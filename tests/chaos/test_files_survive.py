@@ -113,6 +113,21 @@ def test_an_installed_model_keeps_the_files_that_a_killed_run_had_fetched(tmp_pa
         assert BlobFolder(root / "blobs").read(active.manifest) == DATA
 
 
+def test_a_model_that_a_start_finds_active_outlives_a_power_cut(tmp_path: Path) -> None:
+    found = []
+
+    def start(root: Path) -> None:
+        found.append(ModelSlots(root / "slots").active())
+
+    def install(root: Path) -> None:
+        ModelSlots(root / "slots").install(slot(1))
+
+    for root in kills_then_power_cuts(tmp_path, install, start):
+        assert ModelSlots(root / "slots").active() == found[-1]
+    assert None in found
+    assert slot(1) in found
+
+
 def test_the_secret_of_a_device_is_whole_and_stays(tmp_path: Path) -> None:
     known = {}
 
