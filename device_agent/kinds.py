@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fleetledger.learning.errors import ArrayError, ImageError, SampleError, TextError
-from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.runtime.strict import NameIn
+
+if TYPE_CHECKING:  # `agent status` needs no manifest
+    from fleetledger.schemas.models import AnyPreprocessing
 
 MAX_FILE_BYTES = 64 << 20
 """Larger files are refused before they are read."""
@@ -78,6 +82,9 @@ SCENES = replace(PICTURES, name="scenes", noun="scene", masked=True)
 NOTHING = SampleKind("none", "sample")
 """That of a device which only runs models: no file is a sample."""
 KINDS = {kind.name: kind for kind in (PICTURES, TEXT, ARRAY, SCENES, NOTHING)}
+Samples = Annotated[str, NameIn(KINDS)]
+Exemplars = Literal["images", "features"]
+"""As what a device keeps samples of older classes."""
 
 
 def kind_of(preprocessing: AnyPreprocessing) -> SampleKind:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
-from fleetledger.device_agent.kinds import KINDS, SampleKind
-from fleetledger.runtime.strict import NameIn, Strict
+from fleetledger.device_agent.kinds import KINDS, Exemplars, SampleKind, Samples
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.arrays import Shape
 from fleetledger.schemas.cohorts import LEAST_MEMBERS, MOST_MEMBERS
 from fleetledger.schemas.keys import VerifyKey
@@ -19,7 +19,6 @@ from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.schemas.variants import VariantChoice
 from fleetledger.transport.mqtt_settings import BrokerSettings
 
-Samples = Annotated[str, NameIn(KINDS)]
 DEFAULT_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
 
 
@@ -168,9 +167,6 @@ class InboxSettings(Strict):
     """Days after which an image that nobody has named goes."""
     interval_seconds: float = Field(default=10.0, ge=0, le=86_400)
     """Seconds between two images that are kept; of a scene that stands still one is."""
-
-
-Exemplars = Literal["images", "features"]
 
 
 class AgentTrainingSettings(Strict):

@@ -10,18 +10,13 @@ from typing import Annotated
 
 import typer
 
-from fleetledger.device_agent.errors import MissingError
-from fleetledger.device_agent.home.home import NewHome, write_home
 from fleetledger.runtime.command_output import ActionReport, AsJson, confirm, show, show_action
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.runtime.log_lines import LogFormat, LogLevel
 from fleetledger.runtime.log_options import FormatOption, LevelOption
 from fleetledger.runtime.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
-from fleetledger.runtime.pip_command import pip_install
 from fleetledger.runtime.shown_commands import ON_DEVICES, remember_home, with_homes
-from fleetledger.schemas.keys import read_verify_key
-from fleetledger.schemas.values import DeviceId, FleetId
 
 app = typer.Typer(no_args_is_help=True, help="Contribute from this device, run the fleet's model.")
 
@@ -91,18 +86,20 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 ) -> None:
     """Write a commented settings file."""
     from fleetledger.device_agent.cli.setting_up import tls_settings  # noqa: PLC0415
+    from fleetledger.device_agent.home.home import NewHome, write_home  # noqa: PLC0415
     from fleetledger.device_agent.home.pinned_root import read_root  # noqa: PLC0415 - with what needs it
+    from fleetledger.schemas import keys, values  # noqa: PLC0415
     from fleetledger.transport.mqtt_settings import read_host  # noqa: PLC0415
 
     new = NewHome(
-        device=DeviceId(device),
-        fleet=FleetId(fleet),
+        device=values.DeviceId(device),
+        fleet=values.FleetId(fleet),
         host=read_host(broker_host),
         port=broker_port,
         data_folder=None if no_data else data,
         password_file=password_file,
-        coordinator_key=None if coordinator_key is None else read_verify_key(coordinator_key),
-        root=None if root is None else read_root(root, FleetId(fleet)),
+        coordinator_key=None if coordinator_key is None else keys.read_verify_key(coordinator_key),
+        root=None if root is None else read_root(root, values.FleetId(fleet)),
         tls=tls_settings(tls, ca_file, certificate_file, key_file),
         evaluation_folder=evaluation,
     )
@@ -206,16 +203,18 @@ def status(
     Exits with 3 where no agent answers, and with 4 where one cannot do its work.
     """
     from fleetledger.device_agent.cli.report import status_lines  # noqa: PLC0415
-    from fleetledger.device_agent.home.home import AgentHome  # noqa: PLC0415
+    from fleetledger.device_agent.home.status_file import STATUS_FILE, read_status  # noqa: PLC0415
     from fleetledger.device_agent.program.fitness import hindrances, is_answering  # noqa: PLC0415 - with what needs it
-    from fleetledger.device_agent.program.status import read_status  # noqa: PLC0415
 
-    opened = AgentHome.open(home)
-    path = opened.status_file
+    path = home / STATUS_FILE
     found = read_status(path)
     age = 0.0 if found is None else (time.time_ns() - found.written_ns) / 1e9
     answers = found is not None and is_answering(found, age)
-    hindered = list(hindrances(opened, found, age))
+    if not answers:  # an agent that answers has read its settings
+        from fleetledger.device_agent.home.home import AgentHome  # noqa: PLC0415
+
+        AgentHome.open(home)
+    hindered = list(hindrances(home, found, age))
     if found is None:
         _say(f"{path}: no agent has run here yet; `fleetledger agent run`")
     elif json:
@@ -339,8 +338,16 @@ def serve(
     try:
         from fleetledger.device_agent.apps.http import server  # noqa: PLC0415 - needs the extra `serve`
     except ModuleNotFoundError as error:
-        raise MissingError(f"agent serve needs {error.name}: {pip_install('serve')}") from error
+        raise _missing("serve", error) from error
     server.serve(home, None if tcp is None else server.address_of(tcp), typer.echo)
+
+
+def _missing(verb: str, error: ModuleNotFoundError) -> Exception:
+    """Return the error of a verb whose extra, of the verb's name, is not installed."""
+    from fleetledger.device_agent.errors import MissingError  # noqa: PLC0415 - with what needs it
+    from fleetledger.runtime.pip_command import pip_install  # noqa: PLC0415 - as above
+
+    return MissingError(f"agent {verb} needs {error.name}: {pip_install(verb)}")
 
 
 @app.command()
@@ -371,7 +378,7 @@ def label(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         from fleetledger.device_agent.apps.label_page import program  # noqa: PLC0415 - needs the extra `label`
         from fleetledger.transport.pages.server import ListenAddress  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise MissingError(f"agent label needs {error.name}: {pip_install('label')}") from error
+        raise _missing("label", error) from error
     listening = ListenAddress.of(host, port, allowed_host or (), tls_cert, tls_key)
     if link:
         typer.echo(program.link(home, listening))

@@ -19,6 +19,7 @@ from fleetledger.device_agent.errors import MissingError, SourceError
 from fleetledger.device_agent.home.health.machine import Machine
 from fleetledger.device_agent.home.home import SETTINGS_FILE, AgentHome
 from fleetledger.device_agent.home.pinned_root import pinned_of
+from fleetledger.device_agent.home.status_file import Status, read_status
 from fleetledger.device_agent.kinds import NOTHING, PICTURES, SampleKind
 from fleetledger.device_agent.models.execution.jetson import advise, read_jetson
 from fleetledger.device_agent.models.execution.provider_probe import ProbeAnswer, probe
@@ -27,7 +28,6 @@ from fleetledger.device_agent.models.inference.installed_model import describe_r
 from fleetledger.device_agent.models.slots import ModelSlots
 from fleetledger.device_agent.program.capabilities import OPTIONAL_FEATURES
 from fleetledger.device_agent.program.main import mqtt_connect
-from fleetledger.device_agent.program.status import Status, read_status
 from fleetledger.device_agent.samples.array_files import Shape, rows_of
 from fleetledger.device_agent.samples.sources.masks import load_mask_classes
 from fleetledger.device_agent.samples.sources.scenes import CLASSES, IMAGES, MASKS, named_files

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fleetledger.device_agent.home.status_file import MIB, Status
 from fleetledger.device_agent.kinds import KINDS
-from fleetledger.device_agent.program.status import MIB, Status
 from fleetledger.runtime.count_words import count_of
 
 SHOWN_PAST = 5

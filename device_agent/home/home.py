@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fleetledger.device_agent import settings as sections
 from fleetledger.device_agent.errors import HomeError
+from fleetledger.device_agent.home.status_file import STATE_FOLDER, STATUS_FILE
 from fleetledger.device_agent.settings import AgentSettings
 from fleetledger.runtime.commented_toml import commented_toml
 from fleetledger.runtime.private_file import OWNER_AND_GROUP, make_home
@@ -49,7 +50,7 @@ class AgentHome:
     @property
     def state_folder(self) -> Path:
         """What the agent keeps: database, files of models, slots."""
-        return self.folder / "state"
+        return self.folder / STATE_FOLDER
 
     @property
     def feature_cache(self) -> Path:
@@ -74,7 +75,7 @@ class AgentHome:
     @property
     def status_file(self) -> Path:
         """Written by the running agent, read by `agent status`."""
-        return self.folder / "status.json"
+        return self.folder / STATUS_FILE
 
     @property
     def data_folder(self) -> Path:

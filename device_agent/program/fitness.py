@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from fleetledger.device_agent.home.home import AgentHome
-from fleetledger.device_agent.program.status import Status, is_running
+from fleetledger.device_agent.home.status_file import STATE_FOLDER, Status, is_running
 from fleetledger.runtime.problems import HELD
 
 STALE_SECONDS = 30.0
@@ -24,16 +23,17 @@ def is_answering(status: Status, age: float) -> bool:
     return is_running(status) and age < STALE_SECONDS
 
 
-def hindrances(home: AgentHome, status: Status | None, age: float) -> Iterator[str]:
+def hindrances(home: Path, status: Status | None, age: float) -> Iterator[str]:
     """Yield what keeps the agent from its work, one sentence each; nothing where all is well."""
     if status is not None and not is_running(status):
         why = f": {status.ended}" if status.ended else ""
         yield f"process {status.process} has ended{why}"
     elif status is not None and not is_answering(status, age):
         yield f"process {status.process} has written no status for {age:.0f} s"
-    if os.access(home.state_folder, os.R_OK | os.X_OK):  # else its own user has to ask
-        yield from _disk(home.state_folder)
-        yield from _database(home.state_folder / "agent.db")
+    state_folder = home / STATE_FOLDER
+    if os.access(state_folder, os.R_OK | os.X_OK):  # else its own user has to ask
+        yield from _disk(state_folder)
+        yield from _database(state_folder / "agent.db")
     if status is not None:
         yield from (str(problem) for problem in status.problems if problem.hinders)
 

@@ -39,6 +39,7 @@ from fleetledger.device_agent.errors import DamagedError, HeldError, StoreError
 from fleetledger.device_agent.home.health.reader import HealthReader, TextfileWriter, hindered
 from fleetledger.device_agent.home.health.textfile import AgentNumbers
 from fleetledger.device_agent.home.memory import resident_bytes
+from fleetledger.device_agent.home.status_file import Status, write_status
 from fleetledger.device_agent.models.execution.providers import CPU
 from fleetledger.device_agent.program.device_jobs import WORK
 from fleetledger.device_agent.program.file_urls import HeardUrls
@@ -46,7 +47,7 @@ from fleetledger.device_agent.program.journal import AgentJournal
 from fleetledger.device_agent.program.parts import AgentParts
 from fleetledger.device_agent.program.proxy_blocks import Serving
 from fleetledger.device_agent.program.round_traffic import RoundTraffic, asked_round
-from fleetledger.device_agent.program.status import Status, is_settled, status_of, write_status
+from fleetledger.device_agent.program.status import is_settled, status_of
 from fleetledger.device_agent.program.watch import ProblemWatch
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.runtime.log_lines import about

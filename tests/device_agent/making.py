@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from fleetledger.device_agent.core.inputs import MadeGradients
-from fleetledger.device_agent.program.status import Status
+from fleetledger.device_agent.home.status_file import Status
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import HeldPart, PartKey
 from fleetledger.schemas.models import DesiredModel, Preprocessing

@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from fleetledger.device_agent.cli.commands import app
 from fleetledger.device_agent.errors import StoreError
+from fleetledger.device_agent.home.status_file import read_status, write_status
 from fleetledger.device_agent.home.store import store as store_module
 from fleetledger.device_agent.home.store.store import AgentStore
 from fleetledger.device_agent.program.assembly import AgentSurroundings, assemble
 from fleetledger.device_agent.program.shell import AgentShell
-from fleetledger.device_agent.program.status import read_status, write_status
 from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.models import ModelStatus

@@ -23,8 +23,8 @@ from fleetledger.coordinator.reports.round_inspection import RoundsInspection
 from fleetledger.coordinator.topics.models.queries import ModelReport
 from fleetledger.coordinator.topics.rollouts.verdict_check import RolloutVerifyReport
 from fleetledger.device_agent.cli.doctor import DoctorReport
+from fleetledger.device_agent.home.status_file import Status
 from fleetledger.device_agent.models.inference.predictions import PredictReport
-from fleetledger.device_agent.program.status import Status
 from fleetledger.runtime.command_output import ActionReport
 from fleetledger.runtime.command_report import Report, VersionReport
 from fleetledger.runtime.field_docs import describe_fields

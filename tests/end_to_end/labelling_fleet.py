@@ -10,8 +10,8 @@ from PIL import Image
 
 import fleetledger
 from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.home.status_file import read_status
 from fleetledger.device_agent.models.inbox.inbox import DoubtInbox, inbox_of
-from fleetledger.device_agent.program.status import read_status
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.schemas.models import Preprocessing
 from tests.end_to_end.process_fleet import DIGITS_PREPROCESSING, ProcessFleet

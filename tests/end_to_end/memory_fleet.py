@@ -16,10 +16,10 @@ from fleetledger.coordinator.core.rules import Rules as CoordinatorRules
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.device_agent.core.state import AgentRules
 from fleetledger.device_agent.home.home import AgentHome, NewHome, write_home
+from fleetledger.device_agent.home.status_file import Status, read_status
 from fleetledger.device_agent.home.store.blobs import BlobFolder
 from fleetledger.device_agent.program.assembly import AgentSurroundings, assemble
 from fleetledger.device_agent.program.shell import AgentShell
-from fleetledger.device_agent.program.status import Status, read_status
 from fleetledger.schemas.values import BootId, DeviceId, Digest
 from fleetledger.transport.interface import Connection, OutgoingMessage
 from fleetledger.transport.memory import InMemoryBroker

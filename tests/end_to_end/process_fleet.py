@@ -20,7 +20,7 @@ from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
-from fleetledger.device_agent.program.status import Status, read_status
+from fleetledger.device_agent.home.status_file import Status, read_status
 from fleetledger.device_agent.settings import Exemplars
 from fleetledger.schemas.reports import Evaluation
 from fleetledger.simulator.engines.mqtt.homes import PASSWORD_FILE, write_password

@@ -28,11 +28,11 @@ from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
 from fleetledger.coordinator.topics.releases.entries import ReleaseSigned
 from fleetledger.coordinator.topics.stages.commands import OpenStage
 from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.home.status_file import Status, read_status
 from fleetledger.device_agent.program.assembly import AgentSurroundings, rules_of
 from fleetledger.device_agent.program.assembly import assemble as assemble_agent
 from fleetledger.device_agent.program.main import mqtt_connect
 from fleetledger.device_agent.program.shell import AgentShell
-from fleetledger.device_agent.program.status import Status, read_status
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName, DeviceId, FleetId

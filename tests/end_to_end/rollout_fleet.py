@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from fleetledger.coordinator.trust.key_files import public_file
-from fleetledger.device_agent.program.status import read_status
+from fleetledger.device_agent.home.status_file import read_status
 from fleetledger.simulator.engines.mqtt.homes import write_password
 from tests.end_to_end.process_fleet import ProcessFleet
 

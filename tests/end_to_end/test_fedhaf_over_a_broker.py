@@ -17,7 +17,7 @@ import pytest
 
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
-from fleetledger.device_agent.program.status import RoundBytes
+from fleetledger.device_agent.home.status_file import RoundBytes
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.simulator.engines.mqtt.processes import Children

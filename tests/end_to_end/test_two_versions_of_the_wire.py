@@ -13,7 +13,7 @@ from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
 from fleetledger.coordinator.topics.stages.entries import StageClosed
-from fleetledger.device_agent.program.status import read_status
+from fleetledger.device_agent.home.status_file import read_status
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.schemas.models import Preprocessing

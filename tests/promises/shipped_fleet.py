@@ -19,7 +19,7 @@ from fleetledger.coordinator.settings import (
 from fleetledger.coordinator.topics.stages.commands import OpenStage
 from fleetledger.device_agent.cli.enrolment import enrol
 from fleetledger.device_agent.home.home import ROOT_FILE
-from fleetledger.device_agent.program.status import read_status
+from fleetledger.device_agent.home.status_file import read_status
 from fleetledger.device_agent.settings import AgentDataSettings, AgentSettings
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.schemas.models import Preprocessing

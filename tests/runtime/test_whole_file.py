@@ -21,7 +21,7 @@ ALLOWED = {
     "device_agent/home/health/textfile.py": "beside its place, then renamed; no wait for the disk",
     "device_agent/home/home.py": "beside its place, looked over, then renamed",
     "device_agent/models/inbox/inbox.py": "beside its place, then renamed",
-    "device_agent/program/status.py": "beside its place, then renamed; no wait for the disk",
+    "device_agent/home/status_file.py": "beside its place, then renamed; no wait for the disk",
     "device_agent/home/store/blobs.py": "beside its place, then renamed",
     "device_agent/models/trial/trial.py": "in memory",
     "export/judging_child.py": "a pipe to its parent",

@@ -22,7 +22,7 @@ from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
 from benchmarks.speed.agent_memory.fleet import Case, fleet, until
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.device_agent.program.status import read_status
+from fleetledger.device_agent.home.status_file import read_status
 
 PACKAGES = ("numpy", "onnxruntime", "paho-mqtt", "pydantic")
 RESULTS = RESULTS_FOLDER / "agent_memory.json"

@@ -32,12 +32,12 @@ from fleetledger.device_agent.core.scans import counted_images
 from fleetledger.device_agent.core.state import AgentState
 from fleetledger.device_agent.errors import AgentEndedError
 from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.home.status_file import Status
 from fleetledger.device_agent.models.inference.running_model import RunningModel, home_folder
 from fleetledger.device_agent.program.assembly import AgentSurroundings
 from fleetledger.device_agent.program.main import agent_in, over_mqtt
 from fleetledger.device_agent.program.parts import AgentParts
 from fleetledger.device_agent.program.shell import AgentShell
-from fleetledger.device_agent.program.status import Status
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.waiting import wait_for
 from fleetledger.schemas.values import Digest

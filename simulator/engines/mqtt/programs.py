@@ -24,7 +24,7 @@ from fleetledger.coordinator.settings import CoordinatorSettings
 from fleetledger.device_agent.cli.enrolment import enrol
 from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.device_agent.home.keys import KeyRing
-from fleetledger.device_agent.program.status import Status, read_status
+from fleetledger.device_agent.home.status_file import Status, read_status
 from fleetledger.schemas.envelope import PROXY
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.interface import Prepared

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.topics.models.state import ModelVersion
-from fleetledger.device_agent.program.status import Status
+from fleetledger.device_agent.home.status_file import Status
 from fleetledger.schemas.values import ClassName, DeviceId
 from fleetledger.simulator.engines.interface import Watch
 from fleetledger.simulator.engines.mqtt.programs import Programs

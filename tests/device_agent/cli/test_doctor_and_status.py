@@ -12,9 +12,9 @@ from fleetledger.device_agent.cli.commands import app
 from fleetledger.device_agent.cli.report import status_lines
 from fleetledger.device_agent.errors import MissingError
 from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.home.status_file import Status, is_running, read_status, write_status
 from fleetledger.device_agent.models.execution.jetson import Jetson
 from fleetledger.device_agent.models.slots import ModelSlots, Slot
-from fleetledger.device_agent.program.status import Status, is_running, read_status, write_status
 from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.runtime.pip_command import pip_install
 from fleetledger.schemas.values import Digest

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fleetledger.device_agent.cli.doctor import examine
+from fleetledger.device_agent.home.status_file import Status, read_status
 from fleetledger.device_agent.models.probation import MAX_COUNT, PROBATION_FILE, CountFile
-from fleetledger.device_agent.program.status import Status, read_status
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.presence import Birth, Death

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.device_agent.program.status import read_status
+from fleetledger.device_agent.home.status_file import read_status
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.presence import Birth, Death, Heartbeat

@@ -10,8 +10,8 @@ import pytest
 from fleetledger.device_agent.cli.report import status_lines
 from fleetledger.device_agent.core.requests import Train
 from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.home.status_file import Status, read_status
 from fleetledger.device_agent.models.training import TrainingDone
-from fleetledger.device_agent.program.status import Status, read_status
 from fleetledger.device_agent.settings import AgentTrainingSettings, PolicySettings
 from fleetledger.methods.training.exchange import FitInstruction, LocalData, Observed
 from fleetledger.schemas.contributions import Contribution, Nothing

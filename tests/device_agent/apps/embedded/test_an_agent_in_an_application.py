@@ -21,8 +21,8 @@ from fleetledger.device_agent.apps.embedded.agent import Agent
 from fleetledger.device_agent.apps.embedded.given import GivenSample
 from fleetledger.device_agent.errors import AgentEndedError, GiveError, HomeError, NoModelError
 from fleetledger.device_agent.home.home import AgentHome, NewHome, write_home
+from fleetledger.device_agent.home.status_file import read_status
 from fleetledger.device_agent.program.assembly import AgentSurroundings
-from fleetledger.device_agent.program.status import read_status
 from fleetledger.runtime.settings_file import SettingsError
 from fleetledger.runtime.waiting import WaitTimeoutError
 from fleetledger.schemas.contributions import Contribution

@@ -13,6 +13,7 @@ import pytest
 
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.home.home import AgentHome
+from fleetledger.device_agent.home.status_file import Status, read_status
 from fleetledger.device_agent.models.execution.engines import (
     RECORD,
     EngineFolder,
@@ -26,7 +27,6 @@ from fleetledger.device_agent.models.inference.installed_model import SessionSet
 from fleetledger.device_agent.models.inference.running_model import RunningModel
 from fleetledger.device_agent.models.trial.trial import Trial
 from fleetledger.device_agent.program import device_jobs
-from fleetledger.device_agent.program.status import Status, read_status
 from fleetledger.device_agent.settings import ModelSettings
 from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.presence import Heartbeat

@@ -10,7 +10,7 @@ import pytest
 from fleetledger.coordinator.topics.classes.entries import ClassNamed
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.stages.entries import StageOpened
-from fleetledger.device_agent.program.status import Status
+from fleetledger.device_agent.home.status_file import Status
 from fleetledger.schemas.contributions import Part, PartKey
 from fleetledger.schemas.values import ClassName, DeviceId, Digest, FleetId
 from fleetledger.simulator.engines.mqtt.stage_questions import (
