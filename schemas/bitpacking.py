@@ -12,6 +12,7 @@ array, so packed data has one form.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -27,7 +28,11 @@ Integers = npt.NDArray[np.int64]
 
 _BLOCK = 1 << 15
 """Values handled at once: a multiple of 8, so that every full block ends on a whole byte."""
+_FEW = 2048
+"""Values taken one by one. Of more every eighth is taken at once, which has more steps."""
 _WORD = 64
+_KEPT_WIDTHS = 16
+"""Widths whose places are kept, 32 KiB each."""
 
 
 @dataclass(frozen=True)
@@ -104,13 +109,20 @@ def unpack_integers(data: bytes, count: int, bits: int, *, signed: bool = True) 
     spare = 8 * expected - count * bits
     if spare and data[-1] & ((1 << spare) - 1):
         raise TensorError(f"data: the last {spare} bits are spare and not zero; set them to zero")
-    packed = np.frombuffer(data, np.uint8)
-    values = np.empty(count, np.int64)
-    for start in range(0, count, _BLOCK):
-        stop = min(start + _BLOCK, count)
-        block = packed[start * bits // 8 : packed_size(stop, bits)]
-        values[start:stop] = _unpack_block(block, stop - start, bits, signed)
-    return values
+    values = np.empty(-(-count // 8) * 8, np.int64)
+    words = values.view(np.uint64)
+    if count <= _FEW:
+        _take(data, bits, words)
+    else:
+        for start in range(0, count, _BLOCK):
+            block = data[start * bits // 8 : packed_size(min(start + _BLOCK, count), bits)]
+            _take_every_eighth(block, bits, words[start : start + _BLOCK])
+    # Each value is at the top of its word: the shift brings it down, with its sign.
+    if signed:
+        values >>= _WORD - bits
+    else:
+        words >>= np.uint64(_WORD - bits)
+    return values[:count]
 
 
 def _check_bits(bits: int) -> None:
@@ -125,17 +137,52 @@ def _range(bits: int, signed: bool) -> tuple[int, int]:
 
 
 def _pack_block(values: npt.NDArray[np.integer], bits: int) -> bytes:
-    words = values.astype(">i8").view(np.uint8).reshape(-1, 8)
-    return np.packbits(np.unpackbits(words, axis=1)[:, _WORD - bits :]).tobytes()
+    if values.size > _FEW:
+        return _packed_every_eighth(values, bits)
+    size = (bits + 7) // 8
+    words = values.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - size :]
+    return np.packbits(np.unpackbits(words, axis=1)[:, 8 * size - bits :]).tobytes()
 
 
-def _unpack_block(
-    packed: npt.NDArray[np.uint8], count: int, bits: int, signed: bool
-) -> npt.NDArray[np.int64]:
-    words = np.zeros((count, _WORD), np.uint8)
-    words[:, _WORD - bits :] = np.unpackbits(packed, count=count * bits).reshape(count, bits)
-    values = np.packbits(words).view(">i8").astype(np.int64)
-    if signed:
-        sign = np.int64(1 << (bits - 1))
-        values = (values ^ sign) - sign
-    return values
+def _packed_every_eighth(values: npt.NDArray[np.integer], bits: int) -> bytes:
+    """Pack by columns: the first of every eight values, the second, and so on."""
+    rows = -(-values.size // 8)
+    filled = np.zeros((rows, 8), np.int64)
+    filled.reshape(-1)[: values.size] = values
+    words = filled.T.astype(np.uint64, order="C")
+    words <<= np.uint64(_WORD - bits)
+    packed = np.zeros((bits, rows), np.uint8)
+    for place, word in enumerate(words):
+        first, lead = divmod(place * bits, 8)
+        size = (lead + bits + 7) // 8
+        shifted = (word >> np.uint64(lead)).astype(">u8").view(np.uint8).reshape(rows, 8)
+        packed[first : first + size] |= shifted.T[:size]
+    return packed.T.tobytes()[: packed_size(values.size, bits)]
+
+
+def _take(data: bytes, bits: int, words: npt.NDArray[np.uint64]) -> None:
+    """Put each value of `data` at the top of its word: it begins within the first of 8 bytes."""
+    at, lead = (places[: words.size] for places in _places(bits))
+    windows = _words_in(data + bytes(bits + 8), len(data) + bits + 1, 0, 1)
+    words[...] = windows[at]
+    words <<= lead
+
+
+def _take_every_eighth(data: bytes, bits: int, words: npt.NDArray[np.uint64]) -> None:
+    """Do as `_take` for any number of values: every eight of them take `bits` bytes."""
+    room, rows = data + bytes(bits + 8), words.reshape(-1, 8)
+    for place in range(8):
+        rows[:, place] = _words_in(room, len(rows), place * bits // 8, bits)
+    rows <<= (np.arange(8) * bits % 8).astype(np.uint64)
+
+
+def _words_in(room: bytes, count: int, first: int, step: int) -> npt.NDArray[np.uint64]:
+    """Return `count` words of 8 bytes, most significant first, that begin `step` bytes apart."""
+    return np.ndarray((count,), ">u8", room, first, (step,))
+
+
+@lru_cache(maxsize=_KEPT_WIDTHS)
+def _places(bits: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """Return the byte in which each value begins, and the bits before it there."""
+    first = np.arange(_FEW, dtype=np.int64) * bits
+    return first >> 3, (first & 7).astype(np.uint64)

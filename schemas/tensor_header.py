@@ -7,16 +7,19 @@ gaps, an entry given twice and odd spacing need no rules of their own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import SchemaError, shorten
 from fleetledger.schemas.bitpacking import MAX_BITS, MIN_BITS, packed_size
 from fleetledger.schemas.canonical import canonical_json, parse_json
 from fleetledger.schemas.errors import TensorError
+from fleetledger.schemas.message import Message
 
 MAX_HEADER_BYTES = 4 << 20
 """Room for 10,000 class names of the longest kind in the metadata."""
@@ -39,6 +42,11 @@ _METADATA = "__metadata__"
 _OURS = "fleetledger"
 LENGTH_BYTES = 8
 _ALIGNMENT = 8
+_LONGEST_KEPT = 4096
+"""Bytes of a header that is kept: what parts of one stage differ in is mostly behind it."""
+_KEPT = 128
+
+Told = TypeVar("Told", bound=Message)
 
 
 @dataclass(frozen=True)
@@ -66,17 +74,40 @@ class TensorEntry:
 
 @dataclass(frozen=True)
 class TensorHeader:
-    """Entries by tensor name, and the metadata of the sender."""
+    """Entries by tensor name, and the metadata of the sender.
 
-    entries: dict[str, TensorEntry]
+    Files with equal headers share one: nobody changes it.
+    """
+
+    entries: Mapping[str, TensorEntry]
     metadata: dict[str, Any]
 
-    @property
+    def read(self, model: type[Told]) -> Told:
+        """Return the metadata as `model`, read once; raise `SchemaError` as `Message.read` does."""
+        found = self._read.get(model)
+        if found is None:
+            found = self._read[model] = model.read(self.metadata)
+        return found  # type: ignore[return-value]  # it is under its own type
+
+    @cached_property
+    def _read(self) -> dict[type[Message], Message]:
+        return {}
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Where each tensor begins in the file."""
+        size, ends = len(self.encode()), accumulate(self.entries[n].size for n in self.order)
+        return {
+            name: size + end - self.entries[name].size
+            for name, end in zip(self.order, ends, strict=True)
+        }
+
+    @cached_property
     def order(self) -> list[str]:
         """Names in the order in which the tensors lie: falling item size, then name."""
         return sorted(self.entries, key=lambda name: (-DTYPES[self.entries[name].dtype][1], name))
 
-    @property
+    @cached_property
     def data_size(self) -> int:
         """Bytes that all tensors take."""
         return sum(entry.size for entry in self.entries.values())
@@ -126,15 +157,24 @@ def read_header(body: bytes) -> TensorHeader:
             f"header: {length} bytes in a body of {len(body)}; give a whole tensor file "
             f"whose header has at most {MAX_HEADER_BYTES} bytes"
         )
-    header = _parse(body[LENGTH_BYTES:end])
-    if header.encode() != body[:end]:
-        raise TensorError("header: not in the one form that is accepted; use `encode_tensors`")
+    header = (_kept if end <= _LONGEST_KEPT else _checked)(body[:end])
     if len(body) != end + header.data_size:
         raise TensorError(
             f"body: {len(body)} bytes where the header tells of {end + header.data_size}; "
             "send the whole file and nothing after it"
         )
     return header
+
+
+def _checked(data: bytes) -> TensorHeader:
+    header = _parse(data[LENGTH_BYTES:])
+    if header.encode() != data:
+        raise TensorError("header: not in the one form that is accepted; use `encode_tensors`")
+    return header
+
+
+_kept = lru_cache(maxsize=_KEPT)(_checked)
+"""Headers by their bytes: those of parts repeat, and to read one takes longer than its tensors."""
 
 
 def check_name(name: str) -> None:

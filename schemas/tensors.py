@@ -18,13 +18,12 @@ caller expects, and sizes before anything is allocated. Pickle is never involved
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
-from safetensors.numpy import load
 
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.bitpacking import PackedIntegers
@@ -87,7 +86,12 @@ class TensorFile:
     """Decoded tensors (packed integers as int64) with the metadata that travelled with them."""
 
     tensors: dict[str, Array]
-    metadata: dict[str, Any] = field(default_factory=dict)
+    header: TensorHeader
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """JSON values of the sender, which files with equal headers share."""
+        return self.header.metadata
 
 
 def encode_tensors(
@@ -122,15 +126,18 @@ def read_tensors(data: bytes, expected: Expectation, limit_bytes: int) -> Tensor
     header = read_header(body)
     if callable(expected):
         expected = expected(header.metadata)
+    return TensorFile(tensors_of(body, header, expected), header)
+
+
+def tensors_of(
+    body: bytes, header: TensorHeader, expected: Mapping[str, Expected]
+) -> dict[str, Array]:
+    """Return the tensors of a body with that header; raises as `decode_tensors` does."""
     _check_names(header.entries, expected)
     for name, rule in expected.items():
         _check_entry(name, header.entries[name], rule)
-    try:
-        stored = load(body)
-    except SafetensorError as error:
-        raise TensorError(f"tensors: not a safetensors body: {error}; encode them again") from error
-    tensors = {name: _value(name, header.entries[name], stored[name]) for name in expected}
-    return TensorFile(tensors, header.metadata)
+    places = header.places
+    return {name: _value(name, header.entries[name], body, places[name]) for name in expected}
 
 
 def _entry(name: str, value: Array | PackedIntegers) -> TensorEntry:
@@ -210,14 +217,17 @@ def _described(entry: TensorEntry) -> tuple[str, tuple[int, ...]]:
     return entry.dtype, entry.shape
 
 
-def _value(name: str, entry: TensorEntry, stored: Array) -> Array:
-    if entry.packing is None:
-        _check_finite(name, stored)
-        return stored
+def _value(name: str, entry: TensorEntry, body: bytes, place: int) -> Array:
     packing = entry.packing
-    packed = PackedIntegers(stored.tobytes(), packing.bits, packing.shape, packing.signed)
+    if packing is None:
+        stored = np.dtype(entry.dtype).newbyteorder("<")
+        flat = np.frombuffer(body, stored, prod(entry.shape), place)
+        value = flat.astype(entry.dtype).reshape(entry.shape)
+        _check_finite(name, value)
+        return value
+    data = body[place : place + entry.size]
     try:
-        return packed.unpack()
+        return PackedIntegers(data, packing.bits, packing.shape, packing.signed).unpack()
     except TensorError as error:
         raise TensorError(f"{name}: {error}") from error
 

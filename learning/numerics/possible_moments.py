@@ -33,6 +33,8 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _UNIT = 2.0**-53
+_ROWS = 64
+"""Rows of G that are looked at together, so that what they are compared with stays in the cache."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,10 @@ def check_scatter(
     rows = sums / np.sqrt(counts + room.told_counts)[:, None]
     trace = float(np.trace(gram)) + 2 * room.gram * len(gram)
     with one_blas_thread():
-        scatter = gram - rows.T @ rows
+        scatter = rows.T @ rows
+        np.subtract(gram, scatter, out=scatter)
         added = 2 * room.gram + rounding_room(trace, len(gram), len(counts))
-        scatter[np.diag_indices_from(scatter)] += added
+        scatter.reshape(-1)[:: len(gram) + 1] += added  # its diagonal
         if not _has_factor(scatter):
             raise MomentsError(
                 "gram: no samples have this Gram matrix beside these class sums, since the scatter "
@@ -149,16 +152,21 @@ def _check_products(gram: Floats, total: Integers, samples: int, ends: tuple[int
     low, high = ends
     sums = total.astype(np.float64)
     # Rows are the feature i, columns j; G is symmetric, so one order of the pair is enough.
-    most = (high * sums - samples * low * high)[:, None] + low * sums
-    least = (high * sums - samples * high**2)[:, None] + high * sums
-    np.maximum(least, (low * sums - samples * low**2)[:, None] + low * sums, out=least)
-    bad = (gram > most) | (gram < least)
-    if bad.any():
-        i, j = np.argwhere(bad)[0]
-        raise MomentsError(
-            f"gram: {gram[i, j]:.0f} for features {i} and {j}; samples with these class sums give "
-            f"{least[i, j]:.0f} to {min(most[i, j], most[j, i]):.0f}"
-        )
+    above, below = high * sums - samples * low * high, high * sums - samples * high**2
+    under = low * sums - samples * low**2
+    for start in range(0, len(gram), _ROWS):
+        part = slice(start, start + _ROWS)
+        most = np.add.outer(above[part], low * sums)
+        least = np.add.outer(below[part], high * sums)
+        np.maximum(least, np.add.outer(under[part], low * sums), out=least)
+        bad = (gram[part] > most) | (gram[part] < least)
+        if bad.any():
+            i, j = np.argwhere(bad)[0]
+            largest = min(most[i, j], above[j] + low * sums[start + i])
+            raise MomentsError(
+                f"gram: {gram[start + i, j]:.0f} for features {start + i} and {j}; samples with "
+                f"these class sums give {least[i, j]:.0f} to {largest:.0f}"
+            )
 
 
 def _has_factor(matrix: Floats) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +14,8 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 _TILE = 256
 """Rows and columns that are turned at once, so that both sides stay in the cache."""
+_SMALL = 128
+"""Columns up to which places are kept: at most 128 KiB for each of a few widths."""
 
 
 def triangle_size(columns: int) -> int:
@@ -52,6 +55,8 @@ def unpack_upper(vector: npt.NDArray[Scalar], rows: int, columns: int) -> npt.ND
 def symmetric(triangle: npt.NDArray[Scalar], columns: int) -> npt.NDArray[Scalar]:
     """Return the symmetric matrix whose upper triangle is `triangle`; raise as `unpack_upper`."""
     _check_size(triangle, columns, columns)
+    if columns <= _SMALL:
+        return triangle[_places(columns)]
     matrix = np.empty((columns, columns), triangle.dtype)
     begins = diagonal_index(columns)
     for row, begin in enumerate(begins.tolist()):
@@ -72,6 +77,15 @@ def diagonal_index(columns: int) -> npt.NDArray[np.int64]:
     row = np.arange(columns, dtype=np.int64)
     index: npt.NDArray[np.int64] = row * columns - row * (row - 1) // 2
     return index
+
+
+@lru_cache(maxsize=8)
+def _places(columns: int) -> npt.NDArray[np.int64]:
+    """Return where each entry of the symmetric matrix lies in the vector of its upper triangle."""
+    row, column = np.indices((columns, columns))
+    low, high = np.minimum(row, column), np.maximum(row, column)
+    places: npt.NDArray[np.int64] = diagonal_index(columns)[low] + high - low
+    return places
 
 
 def diagonal(triangle: npt.NDArray[Scalar], columns: int) -> npt.NDArray[Scalar]:

@@ -129,7 +129,7 @@ def decode_statistics(
     }
     most = 8 * (classes * (columns + 1) + triangle) + 2 * MAX_HEADER_BYTES
     read = read_tensors(payload, expected, min(most, MAX_PAYLOAD_BYTES))
-    metadata = _Metadata.read(read.metadata)
+    metadata = read.header.read(_Metadata)
     names, members = metadata.class_names, metadata.members
     if members > most_members:
         raise TensorError(f"members: {members}; a device gives its own part, so leave it out")

@@ -124,7 +124,7 @@ def decode_published(payload: bytes, assignment: PooledAssignment) -> Published:
         largest = 2 * 8 * classes.limit * columns
     limit = min(8 * classes.limit + largest + 2 * MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES)
     read = read_tensors(payload, expected, limit)
-    names, tensors = _Metadata.read(read.metadata).class_names, read.tensors
+    names, tensors = read.header.read(_Metadata).class_names, read.tensors
     check_classes(names, tensors["counts"], assignment)
     if assignment.settings.publish == "features":
         return _features(ClassFeatures(names, tensors["counts"], tensors["features"]))

@@ -160,7 +160,7 @@ def _decoded(assignment: StatisticsAssignment, payload: bytes) -> ClassSums:
     }
     limit = min(8 * classes * (columns + 1) + 2 * MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES)
     read = read_tensors(payload, expected, limit)
-    names = _Metadata.read(read.metadata).class_names
+    names = read.header.read(_Metadata).class_names
     counts, sums = read.tensors["counts"], read.tensors["sums"]
     check_classes(names, counts, assignment)
     if len(sums) != len(counts):

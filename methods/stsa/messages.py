@@ -23,7 +23,6 @@ have, so that these can be counted once. No sample, feature or file name is in i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -47,7 +46,8 @@ from fleetledger.schemas.cohorts import MOST_MEMBERS
 from fleetledger.schemas.contributions import MAX_CLASSES
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.message import Message
-from fleetledger.schemas.tensors import Expected, encode_tensors, read_tensors
+from fleetledger.schemas.tensor_header import read_header
+from fleetledger.schemas.tensors import encode_tensors, plain_body, tensors_of
 from fleetledger.schemas.values import ClassName
 
 __all__ = ["LocalStatistics", "StsaAssignment", "decode_statistics", "encode_statistics"]
@@ -162,20 +162,16 @@ def decode_statistics(
     numbers. Raises `SchemaError` (`TensorError` for tensors) naming field, value and way out, and
     `RangeError` for groups whose total leaves int64.
     """
-    told: list[_Metadata] = []
-
-    def expected(values: dict[str, Any]) -> Mapping[str, Expected]:
-        told.append(_Metadata.read(values))
-        members = told[0].members
-        if members > most_members:
-            raise TensorError(f"members: {members}; a device gives its own part, so leave it out")
-        return expected_tensors(
-            told[0].form, assignment, dealt=bool(told[0].dealer), members=max(1, members)
-        )
-
-    limit = payload_limit(assignment, max(1, most_members))
-    tensors = read_tensors(data, expected, limit).tensors
-    metadata = told[0]
+    body = plain_body(data, payload_limit(assignment, max(1, most_members)))
+    header = read_header(body)
+    metadata = header.read(_Metadata)
+    members = metadata.members
+    if members > most_members:
+        raise TensorError(f"members: {members}; a device gives its own part, so leave it out")
+    expected = expected_tensors(
+        metadata.form, assignment, dealt=bool(metadata.dealer), members=max(1, members)
+    )
+    tensors = tensors_of(body, header, expected)
     if metadata.form == "estimated":
         groups = _groups(tensors, metadata, assignment)
         statistics = LocalStatistics.of_groups(metadata.class_names, groups)

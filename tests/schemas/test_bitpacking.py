@@ -45,6 +45,19 @@ def test_the_bytes_are_those_of_the_obvious_way(case):
     assert pack_integers(values, bits, signed=signed) == slow_pack(values, bits)
 
 
+@pytest.mark.parametrize("count", [7, 8, 2047, 2048, 2049, 2055])
+def test_few_and_many_values_of_every_width_have_the_obvious_bytes(count):
+    random = np.random.default_rng(count)
+    for bits in range(MIN_BITS, MAX_BITS + 1):
+        half = 2 ** (bits - 1)
+        values = random.integers(-half, half, count)
+        data = pack_integers(values, bits)
+        assert data == slow_pack(values, bits)
+        assert np.array_equal(unpack_integers(data, count, bits), values)
+        without_sign = unpack_integers(data, count, bits, signed=False)
+        assert np.array_equal(without_sign, values % 2**bits)
+
+
 @pytest.mark.parametrize("bits", [2, 7, 10, 33, 48])
 def test_blocks_join_without_a_seam(bits):
     half = 2 ** (bits - 1)

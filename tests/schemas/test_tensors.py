@@ -3,6 +3,7 @@
 import json
 import pickle
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.bitpacking import PackedIntegers
 from fleetledger.schemas.errors import TensorError
+from fleetledger.schemas.message import Message
 from fleetledger.schemas.tensor_header import DTYPES
 from fleetledger.schemas.tensors import Expected, UpTo, decode_tensors, encode_tensors, read_tensors
 from fleetledger.schemas.zstd_frames import framed
@@ -247,3 +250,47 @@ def test_what_is_expected_may_depend_on_the_metadata():
     wrong = encode_tensors({"x": np.zeros(3, np.int8)}, {"kind": "short"})
     with pytest.raises(TensorError, match="x: int8"):
         read_tensors(wrong, lambda told: kinds[told["kind"]], LIMIT)
+
+
+def test_files_with_equal_headers_share_one_and_no_tensor():
+    one, other = example(), example()
+    other["a"] = one["a"] + 1
+    first, second = (read_tensors(plain(given), EXPECTED, LIMIT) for given in (one, other))
+    assert first.header is second.header
+    first.tensors["a"][:] = 0
+    assert np.array_equal(second.tensors["a"], other["a"])
+    assert np.array_equal(decode_tensors(plain(one), EXPECTED, LIMIT)["a"], one["a"])
+
+
+def test_a_header_that_was_read_lets_no_other_body_pass():
+    data = plain(example())
+    decode_tensors(data, EXPECTED, LIMIT)
+    for wrong in (data[:-1], data + b"x"):
+        with pytest.raises(TensorError, match="send the whole file and nothing after it"):
+            decode_tensors(wrong, EXPECTED, LIMIT)
+
+
+class Note(Message):
+    kind: ClassVar[str] = "note"
+    note: str
+
+
+def test_metadata_are_read_as_a_model_once_for_equal_headers():
+    first, second = (read_tensors(plain(example()), EXPECTED, LIMIT).header for _ in range(2))
+    assert first.read(Note) == Note(note="x")
+    assert second.read(Note) is first.read(Note)
+    other = read_tensors(encode_tensors(example(), {"note": 1}), EXPECTED, LIMIT)
+    for _ in range(2):
+        with pytest.raises(SchemaError, match="note: 1"):
+            other.header.read(Note)
+
+
+@pytest.mark.parametrize("names", [1, 2000])
+def test_a_short_and_a_long_header_are_refused_alike_where_they_are_not_in_the_one_form(names):
+    data = encode_tensors(example(), {"names": ["name"] * names})
+    end = 8 + int.from_bytes(data[:8], "little")
+    spaced = data[8:end].replace(b":", b": ", 1)
+    spaced += b" " * (-len(spaced) % 8)
+    for _ in range(2):
+        with pytest.raises(TensorError, match="not in the one form"):
+            decode_tensors(len(spaced).to_bytes(8, "little") + spaced + data[end:], EXPECTED, LIMIT)

@@ -101,6 +101,21 @@ def test_what_no_samples_have_is_refused(made, message):
         check_integer_moments(*made(), (0, 127))
 
 
+@pytest.mark.parametrize("ends", RANGES)
+@pytest.mark.parametrize(("i", "j"), [(63, 64), (64, 90), (149, 0)])
+def test_the_first_pair_that_no_samples_have_is_named_with_its_bounds(ends, i, j):
+    low, high = ends
+    gram, sums, counts = moments(
+        np.random.default_rng(5).integers(low, high, (50, 150), endpoint=True), np.arange(50) % 5
+    )
+    total, samples = sums.sum(axis=0), int(counts.sum())
+    gram[i, j] = gram[j, i] = 10**7
+    i, j = sorted((i, j))
+    most = min(high * total[a] - samples * low * high + low * total[b] for a, b in ((i, j), (j, i)))
+    with pytest.raises(MomentsError, match=f"features {i} and {j}; samples .* to {most}$"):
+        check_integer_moments(gram, sums, counts, ends)
+
+
 def test_the_scatter_alone_refuses_every_indefinite_triangle():
     for made in (indefinite, even_and_indefinite, too_little_beside_sums):
         gram, sums, counts = made()

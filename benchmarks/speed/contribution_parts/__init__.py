@@ -1,0 +1,1 @@
+"""What each step costs that a contribution takes in schemas, learning and methods."""
