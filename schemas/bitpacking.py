@@ -157,7 +157,8 @@ def _packed_every_eighth(values: npt.NDArray[np.integer], bits: int) -> bytes:
         size = (lead + bits + 7) // 8
         shifted = (word >> np.uint64(lead)).astype(">u8").view(np.uint8).reshape(rows, 8)
         packed[first : first + size] |= shifted.T[:size]
-    return packed.T.tobytes()[: packed_size(values.size, bits)]
+    whole: bytes = packed.T.tobytes()
+    return whole[: packed_size(values.size, bits)]
 
 
 def _take(data: bytes, bits: int, words: npt.NDArray[np.uint64]) -> None:
@@ -178,7 +179,8 @@ def _take_every_eighth(data: bytes, bits: int, words: npt.NDArray[np.uint64]) ->
 
 def _words_in(room: bytes, count: int, first: int, step: int) -> npt.NDArray[np.uint64]:
     """Return `count` words of 8 bytes, most significant first, that begin `step` bytes apart."""
-    return np.ndarray((count,), ">u8", room, first, (step,))
+    words: npt.NDArray[np.uint64] = np.ndarray((count,), ">u8", room, first, (step,))
+    return words
 
 
 @lru_cache(maxsize=_KEPT_WIDTHS)

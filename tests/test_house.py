@@ -41,10 +41,10 @@ CEILINGS: dict[str, Room] = {
     "coordinator": Room(53550, 9.1, 11.9, 54, 859),
     "device_agent": Room(24150, 10.8, 13.2, 26, 341),
     "export": Room(7400, 10.3, 13.0, 6, 106),
-    "learning": Room(19300, 7.9, 9.4, 27, 223),
-    "methods": Room(18350, 11.8, 14.9, 36, 139),
+    "learning": Room(19300, 7.9, 9.4, 27, 224),
+    "methods": Room(18300, 11.8, 14.9, 36, 139),
     "runtime": Room(3400, 7.9, 9.6, 14, 42),
-    "schemas": Room(6350, 8.2, 11.5, 4, 61),
+    "schemas": Room(6450, 8.1, 11.4, 4, 63),
     "simulator": Room(34450, 11.5, 13.9, 48, 529),
     "transport": Room(6900, 8.6, 10.1, 7, 89),
 }
