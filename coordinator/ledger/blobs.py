@@ -159,10 +159,11 @@ class Blobs:
         try:
             yield from self.store.parts(digest)
         except BlobMissingError as error:
-            if row is None:
+            size = self.ledger.runs.unkept(digest) if row is None else row.size
+            if size is None:
                 raise
             raise BlobPrunedError(
-                f"blob {digest}: {row.size} bytes, deleted by retention; its entry stays"
+                f"blob {digest}: {size} bytes, deleted by retention; its entry stays"
             ) from error
 
     def check(self, digest: Digest) -> None:

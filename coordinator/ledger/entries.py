@@ -310,6 +310,17 @@ def _head(entry: Entry) -> str:
     )
 
 
+def head_template(kind: str, time_ns: int, blobs: str) -> str:
+    """Return the canonical JSON of a head with places (%s) for actor, device and index.
+
+    `blobs` is the text of its blobs, and may have places, too.
+    """
+    return (
+        f'{{"actor":"%s","blobs":{blobs},"device":"%s","index":%s,"kind":"{kind}",'
+        f'"time_ns":{time_ns},"v":{_FORMAT_VERSION}}}'
+    )
+
+
 def _blobs_text(blobs: tuple[Digest, ...]) -> str:
     return '["' + '","'.join(blobs) + '"]' if blobs else "[]"
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -107,8 +107,9 @@ class Mirror:
         self, ledger: LedgerReader, blobs: Blobs, there: int, newest: StoredCheckpoint
     ) -> Advanced:
         named = _named_blobs(ledger, there, newest)
-        self._check_deleted(ledger, named, there)
-        copied = list(_side_by_side(self._workers, self._copies(ledger, blobs, named)))
+        unkept = ledger.runs.unkept_between(there, newest.size)
+        self._check_deleted(ledger, named, unkept, there)
+        copied = list(_side_by_side(self._workers, self._copies(ledger, blobs, named, unkept)))
         total = sum(copied)
         for name, data in tiles_between(ledger, there, newest.size):
             total += _put(self.objects, name, data)
@@ -124,10 +125,18 @@ class Mirror:
         new = sum(size > 0 for size in copied)
         return Advanced(newest.size, newest.root, newest.size - there, new, total)
 
-    def _check_deleted(self, ledger: LedgerReader, named: Iterable[Digest], there: int) -> None:
+    def _check_deleted(
+        self,
+        ledger: LedgerReader,
+        named: Iterable[Digest],
+        unkept: Mapping[str, int],
+        there: int,
+    ) -> None:
         """Raise `BlobMissingError` for a blob marked as deleted that no entry says to be."""
         rows = ((digest, ledger.blob(digest)) for digest in named)
-        marked = {digest for digest, row in rows if row is not None and row.pruned}
+        marked = {
+            digest for digest, row in rows if (digest in unkept if row is None else row.pruned)
+        }
         lost = unexplained(ledger, marked, self._prunings(), there)
         if lost is not None:
             raise errors.BlobMissingError(
@@ -160,7 +169,11 @@ class Mirror:
         return signed.size
 
     def _copies(
-        self, ledger: LedgerReader, blobs: Blobs, digests: Iterable[Digest]
+        self,
+        ledger: LedgerReader,
+        blobs: Blobs,
+        digests: Iterable[Digest],
+        unkept: Mapping[str, int],
     ) -> Iterator[Callable[[], int]]:
         """Yield what brings each blob there; only what reads the database is done here."""
         for digest in digests:
@@ -169,6 +182,8 @@ class Mirror:
                 yield partial(self._mark_pruned, digest, row.size)
             elif row is not None and row.content is not None:
                 yield partial(self._copy, digest, row.size, [row.content])
+            elif row is None and digest in unkept:
+                yield partial(self._mark_pruned, digest, unkept[digest])
             else:
                 yield partial(self._copy_large, digest, blobs.store)
 

@@ -19,7 +19,6 @@ _CHILDREN = 1 << STRIDE
 Query = Callable[..., Sequence[Sequence[Any]]]
 """Runs one statement with its parameters and returns all rows."""
 
-_LEAVES = "SELECT leaf FROM entry WHERE idx >= ? AND idx < ? ORDER BY idx"
 _NODES = (
     "SELECT hash FROM node WHERE level = ? AND position >= ? AND position < ? ORDER BY position"
 )
@@ -35,6 +34,8 @@ class StoredNodes:
     """Reads the roots of the tree's complete subtrees; `query` reads the ledger's database."""
 
     query: Query
+    leaves: Callable[[int, int], list[bytes]]
+    """Returns the leaves with start <= index < stop that there are."""
     _known: dict[tuple[int, int], bytes] = field(default_factory=dict, compare=False, repr=False)
     """Roots that were asked for: complete subtrees never change, and proofs share most of them."""
 
@@ -113,9 +114,9 @@ class StoredNodes:
         if None not in known:
             return [one for one in known if one is not None]
         if level == 0:
-            rows = self.query(_LEAVES, start, start + count)
+            found = self.leaves(start, start + count)
         else:
-            rows = self.query(_NODES, level, start, start + count)
-        if len(rows) != count:
-            raise LookupError(f"level {level} of the tree: {len(rows)} of {count} from {start} on")
-        return [bytes(row[0]) for row in rows]
+            found = [bytes(row[0]) for row in self.query(_NODES, level, start, start + count)]
+        if len(found) != count:
+            raise LookupError(f"level {level} of the tree: {len(found)} of {count} from {start} on")
+        return found

@@ -7,6 +7,9 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypedDict
 
@@ -17,6 +20,8 @@ from fleetledger.coordinator.errors import LedgerCorruptError, LedgerError, Mism
 from fleetledger.coordinator.ledger import schema
 from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
 from fleetledger.coordinator.ledger.nodes import StoredNodes
+from fleetledger.coordinator.ledger.runs import value_at
+from fleetledger.coordinator.ledger.stored_runs import StoredRuns
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.errors import ProofError
@@ -30,6 +35,7 @@ _PAGE = 512
 """Rows fetched at a time, so that a slow reader holds no snapshot open between pages."""
 
 _END = 2**63 - 1
+_index = itemgetter(0)
 
 
 @dataclass(frozen=True)
@@ -75,8 +81,10 @@ class LedgerReader:
         self.path = path
         self.kept: object | None = None
         """What `core.state_fold` keeps of these entries for whoever holds this reader."""
-        self.tree = StoredNodes(self._rows)
+        self.tree = StoredNodes(self._rows, self._leaves)
         """Tree over the entries, as it is stored."""
+        self.runs = StoredRuns(self._rows)
+        """Entries that are in no row of the table `entry`."""
 
     @staticmethod
     def open_read_only(path: Path) -> LedgerReader:
@@ -103,7 +111,7 @@ class LedgerReader:
     @property
     def size(self) -> int:
         """Number of entries; the index of the next one."""
-        return int(self._value("SELECT coalesce(max(idx) + 1, 0) FROM entry"))
+        return int(self._value(schema.SIZE))
 
     @property
     def root(self) -> Digest:
@@ -161,10 +169,7 @@ class LedgerReader:
 
     def at(self, indices: Iterable[int]) -> Iterator[Entry]:
         """Yield the entries with some indices, in their order, unchecked."""
-        asked = list(indices)
-        for first in range(0, len(asked), _PAGE):
-            page = json.dumps(asked[first : first + _PAGE])
-            yield from map(Entry.of_checked, self._rows(_AT, page))
+        return map(Entry.of_checked, self._rows_at(indices))
 
     def find(self, *bodies: type[Recorded], **asked: Unpack[EntriesAsked]) -> Iterator[Entry]:
         """Yield the entries of `indices`, unchecked."""
@@ -195,21 +200,22 @@ class LedgerReader:
             f"{' AND '.join((f'({kinds})', 'idx >= ? AND idx < ?', *asked))}"
             f"{' GROUP BY device' if last else ''} ORDER BY 1"
         )
-        return [row[0] for row in self._rows(query, start, stop, *asked.values())]
+        found: list[int] = [row[0] for row in self._rows(query, start, stop, *asked.values())]
+        if not any(body.kind in schema.RUN_KINDS for body in bodies):
+            return found
+        found += self.runs.indices(device, start, stop, where or {})
+        if last:
+            ends = {row[4]: row[0] for row in self._rows_at(sorted(found))}
+            found = list(ends.values())
+        return sorted(found)
 
     def values(self, indices: Iterable[int], path: str) -> dict[int, Any]:
         """Return what the bodies of entries have at a path, which names an object, by index."""
-        query = (
-            "SELECT idx, json_extract(body, ?) FROM json_each(?) AS one"
-            " JOIN entry ON idx = one.value"
-        )
-        found = self._rows(query, f"$.{path}", json.dumps(list(indices)))
-        return {index: from_json(text) for index, text in found}
+        return {row[0]: value_at(from_json(row[5]), path) for row in self._rows_at(indices)}
 
     def times(self, indices: Iterable[int]) -> list[int]:
         """Return when the entries with some indices were made."""
-        query = "SELECT time_ns FROM json_each(?) AS one JOIN entry ON idx = one.value"
-        return [row[0] for row in self._rows(query, json.dumps(list(indices)))]
+        return [row[1] for row in self._rows_at(indices)]
 
     def replaced(self, of: Iterable[int] | None = None) -> list[tuple[int, int, str]]:
         """Return entries that an entry says it replaces: each with that entry and its kind.
@@ -236,14 +242,39 @@ class LedgerReader:
         anything that the body has in it.
         """
         listed = (None if names is None else json.dumps(list(names)) for names in (kinds, devices))
-        return list(map(Entry.from_row, self._rows(_NEWEST, before, *listed, about, word, limit)))
+        rows = self._rows(_NEWEST, before, *listed, about, word, limit)
+        if kinds is None or any(kind in kinds for kind in schema.RUN_KINDS):
+            if about is not None:
+                devices = [about] if devices is None or about in devices else []
+            runs = self.runs.newest(before, devices, word)
+            rows = list(islice(merge(rows, runs, key=_index, reverse=True), limit))
+        return list(map(Entry.from_row, rows))
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[Sequence[Any]]:
-        """Yield the same as `entries`, unchecked, as rows of the table."""
-        last = 2**63 - 1 if stop is None else stop - 1
-        while rows := self._rows(_ENTRIES, start, last, _PAGE):
+        """Yield the same as `entries`, unchecked, as rows of the table `entry`."""
+        stop = _END if stop is None else stop
+        return merge(self._alone(start, stop), self.runs.rows(start, stop), key=_index)
+
+    def _alone(self, start: int, stop: int) -> Iterator[Sequence[Any]]:
+        """Yield the rows that are in no run."""
+        while rows := self._rows(_ENTRIES, start, stop - 1, _PAGE):
             yield from rows
             start = rows[-1][0] + 1
+
+    def _rows_at(self, indices: Iterable[int]) -> Iterator[Sequence[Any]]:
+        """Yield the rows with some indices, in their order; none where there is no such entry."""
+        asked = list(indices)
+        for first in range(0, len(asked), _PAGE):
+            page = asked[first : first + _PAGE]
+            alone = {row[0]: row for row in self._rows(_AT, json.dumps(page))}
+            found = (alone.get(index) or self.runs.row(index) for index in page)
+            yield from (row for row in found if row is not None)
+
+    def _leaves(self, start: int, stop: int) -> list[bytes]:
+        found = self._rows(_LEAVES, start, stop)
+        if len(found) < stop - start:
+            found = sorted([*found, *self.runs.leaves(start, stop)])
+        return [leaf for _, leaf in found]
 
     def root_at(self, size: int) -> Digest:
         """Return the root as it was with `size` entries; raise `ProofError` for none of its sizes.
@@ -265,7 +296,7 @@ class LedgerReader:
 
     def wrong_node(self) -> Mismatch | None:
         """Return the first stored node of the tree that does not follow from the leaves."""
-        wrong = StoredNodes(self._rows).wrong(self.size)
+        wrong = StoredNodes(self._rows, self._leaves).wrong(self.size)
         if wrong is None:
             return None
         level, position, expected, found = wrong
@@ -328,8 +359,9 @@ class LedgerReader:
 
 
 _OF_TABLE = f"SELECT {', '.join(COLUMNS)} FROM entry"  # noqa: S608 - a constant
+_LEAVES = "SELECT idx, leaf FROM entry WHERE idx >= ? AND idx < ? ORDER BY idx"
 _ENTRIES = f"{_OF_TABLE} WHERE idx BETWEEN ? AND ? ORDER BY idx LIMIT ?"
-_AT = f"{_OF_TABLE} JOIN json_each(?) AS one ON idx = one.value ORDER BY one.key"
+_AT = f"{_OF_TABLE} WHERE idx IN (SELECT value FROM json_each(?))"  # noqa: S608 - a constant
 _REPLACED = (
     f"SELECT {schema.REPLACES}, idx, kind FROM entry"  # noqa: S608 - a constant
     f" WHERE {schema.REPLACES} IS NOT NULL"

@@ -1,6 +1,7 @@
 """Tables and guards of `ledger.db`.
 
     entry       append-only; `leaf` is the RFC 6962 leaf hash of the entry's bytes
+    run         append-only; entries in a row that differ in few places, as `runs` lays them out
     checkpoint  append-only; size and root after each group; `note` is where a signature goes
     node        append-only; roots of complete subtrees at every fourth level, for proofs
     blob        small blobs themselves, and the marks of pruned ones
@@ -19,6 +20,8 @@ from fleetledger.runtime.table_layout import lay_out, layout_of
 LAYOUT = 1
 REPLACES = "json_extract(body, '$.replaces')"
 """The entry that an entry says it replaces, in SQL."""
+RUN_KINDS = ("contribution.accepted",)
+"""Kinds whose entries may be in runs; SQL that asks `entry` for them finds some of them only."""
 INLINE = "inline"
 PRUNED = "pruned"
 
@@ -33,6 +36,11 @@ def _guard(table: str, refused: str) -> str:
     )
 
 
+_NEXT = """max(coalesce((SELECT max(idx) + 1 FROM entry), 0),
+    coalesce((SELECT first + count FROM run ORDER BY first DESC LIMIT 1), 0))"""
+SIZE = f"SELECT {_NEXT}"
+"""Number of entries, in SQL."""
+
 _TABLES = f"""
 CREATE TABLE entry (
     idx INTEGER PRIMARY KEY,
@@ -44,7 +52,19 @@ CREATE TABLE entry (
     blobs TEXT NOT NULL,
     leaf BLOB NOT NULL
 ) STRICT;
-{_guard("entry", "NEW.idx IS NOT (SELECT coalesce(max(idx) + 1, 0) FROM entry)")}
+CREATE TABLE run (
+    first INTEGER PRIMARY KEY,
+    count INTEGER NOT NULL,
+    time_ns INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    marks BLOB NOT NULL,
+    names BLOB NOT NULL,
+    texts BLOB NOT NULL,
+    digests BLOB NOT NULL,
+    leaves BLOB NOT NULL
+) STRICT;
+{_guard("entry", f"NEW.idx IS NOT {_NEXT}")}
+{_guard("run", f"NEW.first IS NOT {_NEXT} OR NEW.count < 1")}
 CREATE INDEX entry_status ON entry (json_extract(body, '$.status.version'))
     WHERE kind = 'device.model_status';
 CREATE INDEX entry_compared ON entry (json_extract(body, '$.comparison.rollout'))
@@ -58,8 +78,7 @@ CREATE TABLE checkpoint (
 {
     _guard(
         "checkpoint",
-        "NEW.size IS NOT (SELECT max(idx) + 1 FROM entry)"
-        " OR NEW.size <= (SELECT max(size) FROM checkpoint)",
+        f"NEW.size IS NOT {_NEXT} OR NEW.size <= (SELECT coalesce(max(size), 0) FROM checkpoint)",
     )
 }
 CREATE TABLE blob (

@@ -13,6 +13,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, groupby
 from pathlib import Path
 
 from fleetledger.coordinator import errors
@@ -22,9 +23,10 @@ from fleetledger.coordinator.ledger.folder_store import fsync_folder, make_folde
 from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
 from fleetledger.coordinator.ledger.nodes import INSERT_NODE
 from fleetledger.coordinator.ledger.reader import LedgerReader, StoredCheckpoint, connect
+from fleetledger.coordinator.ledger.runs import RUN_COLUMNS, EntryRun, StoredRun
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.problems import HELD
-from fleetledger.schemas.proofs.tree import Frontier
+from fleetledger.schemas.proofs.tree import HASH_BYTES, Frontier
 from fleetledger.schemas.values import Digest
 
 SMALL_BLOB_BYTES = 1 << 16
@@ -117,37 +119,39 @@ class Ledger(LedgerReader):
 
     def append(
         self,
-        group: Sequence[EntryDraft | Entry],
+        group: Sequence[EntryDraft | Entry | EntryRun],
         small_blobs: Mapping[Digest, bytes] | None = None,
         pruned: Mapping[Digest, int] | None = None,
     ) -> tuple[Entry, ...]:
-        """Commit a group and its small blobs; return the entries with their indices.
+        """Commit a group and its small blobs; return the entries of drafts with their indices.
 
         `pruned` are blobs that the entries name and that were not kept, with their sizes.
 
-        An `EntryDraft` gets the next index; an `Entry` must carry it. Blobs above
-        `SMALL_BLOB_BYTES` belong into the blob store, before this call. An empty group commits
-        nothing. Raises `EntryError` or `BlobError` for what may not be written,
-        `LedgerWriteError` when the database refuses; nothing of the group is stored then.
+        An `EntryDraft` gets the next index, an `EntryRun` as many as it has entries; an `Entry`
+        must carry it. Blobs above `SMALL_BLOB_BYTES` belong into the blob store, before this call.
+        An empty group commits nothing. Raises `EntryError` or `BlobError` for what may not be
+        written, `LedgerWriteError` when the database refuses; nothing of the group is stored then.
         """
         if not group:
             return ()
-        now_ns = self._clock()
-        entries = self._numbered(group, now_ns)
+        now_ns, old_size, unkept = self._clock(), self.size, dict(pruned or {})
+        written = list(self._numbered(group, now_ns, unkept))
         blobs = [_blob_row(digest, content) for digest, content in (small_blobs or {}).items()]
-        old_size = self.size
-        frontier = self._frontier.grown(entry.leaf_hash for entry in entries)
+        leaves = list(chain.from_iterable(map(_leaves, written)))
+        frontier = self._frontier.grown(leaves)
         newest = self._checkpoint_of(frontier, now_ns)
         checkpoint = (newest.size, frontier.root, now_ns, newest.note)
-        with self._transaction(f"{count_of(len(entries), 'entry', 'entries')}"):
+        with self._transaction(f"{count_of(len(leaves), 'entry', 'entries')}"):
             self.db.executemany(_INSERT_BLOB, blobs)
-            self.db.executemany(_INSERT_ENTRY, [entry.to_row() for entry in entries])
+            for kind, items in groupby(written, type):
+                insert = _INSERT_ENTRY if kind is Entry else _INSERT_RUN
+                self.db.executemany(insert, [item.to_row() for item in items])
             self.db.execute(_INSERT_CHECKPOINT, checkpoint)
             self._grow_nodes(old_size, frontier.size)
-            if pruned:
-                self.db.executemany(_MARK_PRUNED, pruned.items())
+            self.db.executemany(_MARK_PRUNED, unkept.items())
         self._frontier, self._newest = frontier, newest
-        self.tree.keep(old_size, [entry.leaf_hash for entry in entries])
+        self.tree.keep(old_size, leaves)
+        entries = tuple(item for item in written if isinstance(item, Entry))
         self._appended = {entry.index: entry for entry in entries}
         return entries
 
@@ -166,8 +170,24 @@ class Ledger(LedgerReader):
         for node in self.tree.missing(old_size, size):
             self.db.execute(INSERT_NODE, node)
 
-    def _numbered(self, group: Sequence[EntryDraft | Entry], now_ns: int) -> tuple[Entry, ...]:
-        return tuple(_numbered(item, index, now_ns) for index, item in enumerate(group, self.size))
+    def _numbered(
+        self,
+        group: Sequence[EntryDraft | Entry | EntryRun],
+        now_ns: int,
+        unkept: dict[Digest, int],
+    ) -> Iterator[Entry | StoredRun]:
+        """Yield what becomes a row each; take out of `unkept` what rows of runs note themselves."""
+        index = self.size
+        for item in group:
+            if isinstance(item, EntryRun):
+                for run in item.rows(index, unkept):
+                    for digest in run.unkept:
+                        del unkept[Digest.known(digest)]
+                    yield run
+                index += len(item)
+            else:
+                yield _numbered(item, index, now_ns)
+                index += 1
 
     @contextmanager
     def _transaction(self, what: str) -> Iterator[None]:
@@ -220,13 +240,16 @@ class Ledger(LedgerReader):
             return Frontier()  # not whole
 
     def _edge_by_leaves(self) -> Frontier:
-        query = "SELECT leaf FROM entry ORDER BY idx"
-        return Frontier().grown(row[0] for row in self.db.execute(query))
+        return Frontier().grown(row[-1] for row in self.rows())
 
 
 _INSERT_ENTRY = (
     f"INSERT INTO entry ({', '.join(COLUMNS)})"  # noqa: S608 - a constant
     f" VALUES ({', '.join('?' for _ in COLUMNS)})"
+)
+_INSERT_RUN = (
+    f"INSERT INTO run ({', '.join(RUN_COLUMNS)})"  # noqa: S608 - a constant
+    f" VALUES ({', '.join('?' for _ in RUN_COLUMNS)})"
 )
 _INSERT_CHECKPOINT = "INSERT INTO checkpoint (size, root, time_ns, note) VALUES (?, ?, ?, ?)"
 _INSERT_BLOB = f"""INSERT INTO blob (digest, size, state, content)
@@ -250,6 +273,12 @@ def _open_database(path: Path, busy_seconds: float) -> sqlite3.Connection:
     schema.make_tables(db, path)
     fsync_folder(path.parent)
     return db
+
+
+def _leaves(item: Entry | StoredRun) -> list[bytes]:
+    if isinstance(item, Entry):
+        return [item.leaf_hash]
+    return [item.leaves[n : n + HASH_BYTES] for n in range(0, len(item.leaves), HASH_BYTES)]
 
 
 def _numbered(item: EntryDraft | Entry, index: int, now_ns: int) -> Entry:

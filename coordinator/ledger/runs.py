@@ -1,0 +1,349 @@
+r"""Runs: entries in a row that differ in few places, stored as one row of the database.
+
+    run         entries of one kind and time, each made by a device about itself
+    pieces      canonical JSON of a body, cut where a whole value differs from entry to entry
+    columns     for each cut the canonical JSON of its value, entry by entry
+
+Entry n of a run has the body pieces[0] + columns[0][n] + pieces[1] + ... and the leaf that the same
+entry written alone would have. A run is read back as rows of the table `entry`: nobody but the
+store and the reader knows how an entry is kept.
+
+Stored texts are line feeds apart, which canonical JSON never holds, and compressed. Digests and
+leaves are no text and do not compress. `marks` tells for most devices without reading names that
+they have no entry in the run: two bits of eight for each entry, chosen by the device's name.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+from pydantic_core import from_json
+
+from fleetledger.coordinator.errors import EntryError, LedgerCorruptError, Mismatch
+from fleetledger.coordinator.ledger.entries import (
+    MAX_BODY_BYTES,
+    Entry,
+    head_template,
+    settled_body,
+)
+from fleetledger.coordinator.ledger.schema import RUN_KINDS
+from fleetledger.runtime.errors import shorten
+from fleetledger.schemas.canonical import MAX_DEPTH
+from fleetledger.schemas.proofs.tree import HASH_BYTES
+from fleetledger.schemas.values import DeviceId, Digest
+
+ROW_ENTRIES = 1024
+"""Entries of one row: to read one of them, the texts of all are decompressed."""
+_MARK_BITS = 8
+"""Bits of `marks` for each entry: of the devices that have none, one in twenty seems to."""
+_PLACE = "\0place"
+"""Stands for the value of a place where a template is read; no text of a fleet has it."""
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
+
+Row = tuple[int, int, str, str, str, str, str, bytes]
+"""A row of the table `entry`: the values of `entries.COLUMNS`."""
+
+
+@dataclass(frozen=True)
+class EntryRun:
+    """Entries for `Ledger.append`, one for each of `devices`, which get indices in a row.
+
+    Raises `EntryError` where one of them could not be written alone, and where they are no run.
+    """
+
+    kind: str
+    """One of `schema.RUN_KINDS`."""
+    devices: tuple[DeviceId, ...]
+    """Actor and device of each entry."""
+    pieces: tuple[str, ...]
+    """One more than there are columns."""
+    columns: tuple[Sequence[str], ...]
+    time_ns: int
+    blobs: int | None = None
+    """Number of the column whose digests are the entries' blobs; None where they have no blobs."""
+
+    def __post_init__(self) -> None:
+        count = len(self.devices)
+        if self.kind not in RUN_KINDS:
+            raise EntryError(f"kind: {self.kind} is in no run; append such entries by themselves")
+        if not count or set(map(type, self.devices)) != {DeviceId}:
+            raise EntryError("devices: give the DeviceId of each entry, and one at least")
+        if len(self.pieces) != len(self.columns) + 1:
+            raise EntryError(
+                f"pieces: {len(self.pieces)} do not enclose {len(self.columns)} columns; "
+                "give one more than columns"
+            )
+        for number, column in enumerate(self.columns):
+            _check_column(number, column, count)
+        if _places(self.pieces) != len(self.columns):
+            raise EntryError("pieces: not cut at whole values of an object; cut there")
+        self._check_bounds()
+        texts = (column[0] for column in self.columns)
+        text = _filled(self.pieces, texts)
+        if settled_body(self.kind, from_json(text))[0] != text:
+            raise EntryError(f"pieces: {shorten(text)} is not in its one spelling; sort its keys")
+        Entry(0, self.time_ns, self.kind, self.devices[0], self.devices[0], {}, self.digests[:1])
+
+    def __len__(self) -> int:
+        return len(self.devices)
+
+    @cached_property
+    def digests(self) -> tuple[Digest, ...]:
+        """The entries' blobs, one each; none where they have no blobs."""
+        if self.blobs is None:
+            return ()
+        joined = "".join(self.columns[self.blobs])
+        whole = len(joined) == (2 * HASH_BYTES + 2) * len(self.devices)
+        found = tuple(Digest.known(text[1:-1]) for text in self.columns[self.blobs])
+        if not whole or bytes.fromhex("".join(found)).hex() != "".join(found):
+            raise EntryError(f"columns: number {self.blobs} holds other values than digests")
+        return found
+
+    def rows(self, first: int, sizes: Mapping[Digest, int]) -> Iterator[StoredRun]:
+        """Yield what is stored of it from index `first` on.
+
+        `sizes` are of blobs that were not kept; a row notes them where that is so of all its blobs.
+        """
+        for start in range(0, len(self.devices), ROW_ENTRIES):
+            part = slice(start, start + ROW_ENTRIES)
+            blobs = self.digests[part]
+            unkept = bool(blobs) and all(digest in sizes for digest in blobs)
+            row = StoredRun(
+                first=first + start,
+                time_ns=self.time_ns,
+                kind=self.kind,
+                names=self.devices[part],
+                pieces=self.pieces,
+                columns=tuple(column[part] for column in self.columns),
+                blobs=self.blobs,
+                sizes=tuple(sizes[digest] for digest in blobs) if unkept else None,
+            )
+            yield replace(row, leaves=b"".join(row.hashed()), marks=marks_of(row.names))
+
+    def _check_bounds(self) -> None:
+        """Refuse what would take a closer look at each entry."""
+        longest = sum(map(len, self.pieces)) + sum(max(map(len, one)) for one in self.columns)
+        nested = sum(text.count("{") + text.count("[") for text in self.pieces)
+        nested += sum(max(t.count("{") + t.count("[") for t in one) for one in self.columns)
+        if longest > MAX_BODY_BYTES // 4 or nested > MAX_DEPTH:
+            raise EntryError(
+                f"pieces: bodies of up to {longest} characters with {nested} brackets are in no "
+                "run; append such entries by themselves"
+            )
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A row of the table `run`, decompressed."""
+
+    first: int
+    """Index of its first entry."""
+    time_ns: int
+    kind: str
+    names: Sequence[str]
+    """Actor and device of each entry."""
+    pieces: tuple[str, ...]
+    columns: tuple[Sequence[str], ...]
+    blobs: int | None
+    sizes: tuple[int, ...] | None
+    """Bytes of the entries' blobs where these were not kept; else None."""
+    leaves: bytes = b""
+    """Leaf hashes of the entries, as they are stored."""
+    marks: bytes = b""
+    """See the module's docstring."""
+
+    def to_row(self) -> tuple[int, int, int, str, bytes, bytes, bytes, bytes, bytes]:
+        """Return the values of `RUN_COLUMNS`."""
+        texts = [json.dumps([self.blobs, self.sizes is not None, self.pieces])]
+        for number, column in enumerate(self.columns):
+            if number != self.blobs:
+                texts += column
+        texts += map(str, self.sizes or ())
+        digests = "" if self.blobs is None else "".join(self.columns[self.blobs]).replace('"', "")
+        return (
+            self.first,
+            len(self.names),
+            self.time_ns,
+            self.kind,
+            self.marks,
+            zlib.compress("\n".join(self.names).encode()),
+            zlib.compress("\n".join(texts).encode()),
+            bytes.fromhex(digests),
+            self.leaves,
+        )
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> StoredRun:
+        """Read the values of `RUN_COLUMNS`; raise `LedgerCorruptError` where they cannot be read.
+
+        That the entries have these leaves is left to whoever reads them.
+        """
+        first, count, time_ns, kind, marks, packed_names, packed_texts, digests, leaves = row
+        try:
+            names = zlib.decompress(packed_names).decode().split("\n")
+            head, *texts = zlib.decompress(packed_texts).decode().split("\n")
+            blobs, unkept, pieces = json.loads(head)
+            columns = [texts[start : start + count] for start in range(0, len(texts), count)]
+            sizes = tuple(map(int, columns.pop())) if unkept else None
+            if blobs is not None:
+                columns.insert(blobs, [f'"{one}"' for one in _hexes(digests)])
+        except (zlib.error, ValueError, TypeError, LookupError) as error:
+            raise _misfit(first, kind, str(error)) from error
+        held = [len(names), *map(len, columns), len(leaves) / HASH_BYTES]
+        if {*held} != {count} or len(columns) != len(pieces) - 1:
+            raise _misfit(first, kind, f"{count} with columns of {held}")
+        return cls(
+            first, time_ns, kind, names, tuple(pieces), tuple(columns), blobs, sizes, leaves, marks
+        )
+
+    def check_marks(self) -> None:
+        """Raise `LedgerCorruptError` unless the marks are of its devices."""
+        if self.marks != marks_of(self.names):
+            raise _misfit(self.first, self.kind, "marks of other devices")
+
+    @cached_property
+    def unkept(self) -> dict[str, int]:
+        """Sizes of the entries' blobs that were not kept, by digest."""
+        if self.blobs is None or self.sizes is None:
+            return {}
+        digests = (text[1:-1] for text in self.columns[self.blobs])
+        return dict(zip(digests, self.sizes, strict=True))
+
+    @property
+    def end(self) -> int:
+        """Index after its last entry."""
+        return self.first + len(self.names)
+
+    def rows(self, start: int, stop: int) -> Iterator[Row]:
+        """Yield its entries with start <= index < stop as rows of the table `entry`."""
+        part = slice(max(start - self.first, 0), max(stop - self.first, 0))
+        numbers = range(self.first, self.end)[part]
+        leaves = [self.leaves[n : n + HASH_BYTES] for n in range(0, len(self.leaves), HASH_BYTES)]
+        blobs = ["[]"] * len(numbers)
+        if self.blobs is not None:
+            blobs = [f"[{digest}]" for digest in self.columns[self.blobs][part]]
+        told = zip(numbers, self.names[part], self.bodies(part), blobs, leaves[part], strict=True)
+        for index, name, body, digests, leaf in told:
+            yield index, self.time_ns, self.kind, name, name, body, digests, leaf
+
+    def bodies(self, part: slice) -> Iterator[str]:
+        """Return the canonical texts of some bodies."""
+        template = _template(self.pieces)
+        if not self.columns:
+            return iter([template % ()] * len(self.names[part]))
+        return (
+            template % texts for texts in zip(*(one[part] for one in self.columns), strict=True)
+        )
+
+    def hashed(self) -> Iterator[bytes]:
+        """Yield the leaf hash of each entry, made of its bytes."""
+        blobs = "[]" if self.blobs is None else "[%s]"
+        head = head_template(self.kind.replace("%", "%%"), self.time_ns, blobs)
+        template = f"\0{head}\n{_template(self.pieces)}"
+        named = () if self.blobs is None else (self.columns[self.blobs],)
+        numbers = range(self.first, self.end)
+        columns = (self.names, *named, self.names, numbers, *self.columns)
+        for texts in zip(*columns, strict=True):
+            yield sha256((template % texts).encode()).digest()
+
+    def having(self, values: Mapping[str, object]) -> list[int]:
+        """Return the indices of entries whose bodies have some values, each named by its path."""
+        found = list(range(len(self.names)))
+        template = from_json(_filled(self.pieces, [json.dumps(_PLACE)] * len(self.columns)))
+        for path, value in values.items():
+            if _PLACE in str(value_at(template, path)):
+                bodies = list(map(from_json, self.bodies(slice(None))))
+                found = [n for n in found if value_at(bodies[n], path) == value]
+            elif value_at(template, path) != value:
+                return []
+        return [self.first + place for place in found]
+
+
+def _misfit(first: int, kind: object, found: str) -> LedgerCorruptError:
+    place, expected = f"entry {first}", "entries that this program wrote"
+    return LedgerCorruptError(Mismatch(place, "its run", expected, found, first, str(kind)))
+
+
+def value_at(body: Any, path: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the value that a body has at a path of names; None where it has none."""
+    for name in path.split("."):
+        body = body.get(name) if isinstance(body, dict) else None
+    return body
+
+
+def marks_of(names: Iterable[str]) -> bytes:
+    """Return the marks of devices that have an entry in a run."""
+    named = list(names)
+    size = max(1, len(named)) * _MARK_BITS
+    marks = bytearray(size // 8)
+    for name in named:
+        for bit in _bits(name, size):
+            marks[bit >> 3] |= 1 << (bit & 7)
+    return bytes(marks)
+
+
+def marked(marks: bytes, name: str) -> bool:
+    """Return whether a device may have an entry in the run with these marks."""
+    return all(marks[bit >> 3] >> (bit & 7) & 1 for bit in _bits(name, 8 * len(marks)))
+
+
+def _bits(name: str, size: int) -> tuple[int, int]:
+    number = zlib.crc32(name.encode())
+    return number % size, number // size % size
+
+
+def _hexes(digests: bytes) -> list[str]:
+    text = digests.hex()
+    return [text[n : n + 2 * HASH_BYTES] for n in range(0, len(text), 2 * HASH_BYTES)]
+
+
+def _template(pieces: Sequence[str]) -> str:
+    return "%s".join(piece.replace("%", "%%") for piece in pieces)
+
+
+def _filled(pieces: Sequence[str], texts: Iterable[str]) -> str:
+    return _template(pieces) % tuple(texts)
+
+
+def _check_column(number: int, column: Sequence[str], count: int) -> None:
+    """Raise `EntryError` unless a column holds so many values, each in its one spelling."""
+    joined = f"[{','.join(column)}]"
+    try:
+        values = from_json(joined)
+        fits = len(column) == len(values) == count and _ENCODER.encode(values) == joined
+    except (TypeError, ValueError, RecursionError):
+        fits = False
+    if not fits or "\n" in joined:
+        raise EntryError(
+            f"columns: number {number}, {shorten(joined)}, does not hold {count} values of "
+            "canonical JSON; give one for each device"
+        )
+
+
+def _places(pieces: Sequence[str]) -> int:
+    """Return how many cuts of a template are whole values."""
+    try:
+        waiting = [from_json(_filled(pieces, [json.dumps(_PLACE)] * (len(pieces) - 1)))]
+    except ValueError:
+        return -1
+    found = 0
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict | list):
+            waiting += value.values() if isinstance(value, dict) else value
+        found += value == _PLACE
+    return found
+
+
+RUN_COLUMNS = (
+    "first", "count", "time_ns", "kind", "marks", "names", "texts", "digests", "leaves",
+)  # fmt: skip
+"""Columns of the table `run`, in the order of `StoredRun.to_row`."""
