@@ -48,34 +48,42 @@ class Allowance:
     at: float
     """When `left` was right, in seconds of a clock that does not go back."""
 
-    def grow(self, now: float) -> None:
-        """Add what the time has brought."""
-        self.left = min(self.most, self.left + self.per_minute * (now - self.at) / _MINUTE)
-        self.at = now
+    def grown(self, now: float) -> float:
+        """Return what is left with what the time has brought."""
+        if now != self.at:
+            left = self.left + self.per_minute * (now - self.at) / _MINUTE
+            self.left = left if left < self.most else self.most
+            self.at = now
+        return self.left
 
-    def wait(self, wanted: float) -> float:
+    def is_full(self, now: float) -> bool:
+        """Whether it is as one that nobody has used."""
+        return self.grown(now) >= self.most
+
+    def wait(self, wanted: float, now: float) -> float:
         """Return seconds until so much is left."""
-        return max(0.0, (wanted - self.left) * _MINUTE / self.per_minute)
+        return max(0.0, (wanted - self.grown(now)) * _MINUTE / self.per_minute)
 
 
 @dataclass(slots=True)
 class _Account:
+    """The allowances of a device; each grows when it is asked."""
+
     messages: Allowance
     size: Allowance
     json: Allowance
     fetched: Allowance
     answers: Allowance
 
-    def grow(self, now: float) -> None:
-        """Add what the time has brought."""
-        for allowance in (self.messages, self.size, self.json, self.fetched, self.answers):
-            allowance.grow(now)
-
-    @property
-    def is_full(self) -> bool:
+    def is_full(self, now: float) -> bool:
         """Whether it is as one that nobody has used."""
-        every = (self.messages, self.size, self.json, self.fetched, self.answers)
-        return all(allowance.left >= allowance.most for allowance in every)
+        return (
+            self.messages.is_full(now)
+            and self.size.is_full(now)
+            and self.json.is_full(now)
+            and self.fetched.is_full(now)
+            and self.answers.is_full(now)
+        )
 
 
 @dataclass
@@ -96,27 +104,31 @@ class Quotas:
     def takes(self, spoken: DeviceTopic, size: int, now: float) -> bool:
         """Whether a message of so many bytes is to be taken in; takes it off if so."""
         account = self._account(spoken, now)
-        if account.messages.left < 1 or account.size.left <= 0 or account.json.left <= 0:
+        self._forget_oldest(now)
+        messages, bytes_left = account.messages.grown(now), account.size.grown(now)
+        if messages < 1 or bytes_left <= 0 or account.json.grown(now) <= 0:
             self.left_out[spoken.device] = self.left_out.get(spoken.device, 0) + 1
             return False
-        account.messages.left -= 1
-        account.size.left -= size
+        account.messages.left = messages - 1
+        account.size.left = bytes_left - size
         return True
 
     def charge_json(self, spoken: DeviceTopic, size: int, now: float) -> None:
         """Take off so many bytes of JSON that were read for a device."""
-        self._account(spoken, now).json.left -= size
+        allowance = self._account(spoken, now).json
+        allowance.left = allowance.grown(now) - size
 
     def may_offer(self, spoken: DeviceTopic, now: float) -> bool:
         """Whether a payload that is offered may be fetched; counts it as left out if not."""
-        if self._account(spoken, now).fetched.left > 0:
+        if self._account(spoken, now).fetched.grown(now) > 0:
             return True
         self.left_out[spoken.device] = self.left_out.get(spoken.device, 0) + 1
         return False
 
     def charge(self, device: DeviceId, size: int, now: float) -> None:
         """Take off the bytes of a payload that is fetched."""
-        self._account(DeviceTopic("up", device, "msg"), now).fetched.left -= size
+        allowance = self._account(DeviceTopic("up", device, "msg"), now).fetched
+        allowance.left = allowance.grown(now) - size
 
     def defer(self, spoken: DeviceTopic, now: float, *, offers: bool = False) -> float | None:
         """Return for how many seconds to put off what waits for a receipt; None to say nothing.
@@ -124,14 +136,14 @@ class Quotas:
         With `offers` it is a message that offers a payload.
         """
         account = self._account(spoken, now)
-        if account.answers.left < 1:
+        if account.answers.grown(now) < 1:
             return None
         account.answers.left -= 1
         # Room for all that a device may have under way, or it would come back for a single one.
-        room = max(account.messages.wait(_UNDER_WAY), account.size.wait(0.0))
-        room = max(room, account.json.wait(0.0))
+        room = max(account.messages.wait(_UNDER_WAY, now), account.size.wait(0.0, now))
+        room = max(room, account.json.wait(0.0, now))
         if offers:
-            room = max(room, account.fetched.wait(0.0))
+            room = max(room, account.fetched.wait(0.0, now))
         return min(max(room, self.rules.retry_seconds), _LONGEST)
 
     def _account(self, spoken: DeviceTopic, now: float) -> _Account:
@@ -139,17 +151,17 @@ class Quotas:
         account = self._accounts.get(key)
         if account is None:
             account = self._accounts[key] = self._new_account(now)
-        account.grow(now)
         self._accounts.move_to_end(key)
-        self._forget_oldest(now)
         return account
 
     def _forget_oldest(self, now: float) -> None:
-        """Look at two of the accounts that were not used for longest; so there is always room."""
+        """Look at two of the accounts that were not used for longest; so there is always room.
+
+        One message makes two accounts at most.
+        """
         for _ in range(min(2, len(self._accounts) - 1)):
             key, account = next(iter(self._accounts.items()))
-            account.grow(now)
-            if account.is_full:
+            if account.is_full(now):
                 del self._accounts[key]
             else:
                 self._accounts.move_to_end(key)
