@@ -205,7 +205,7 @@ def _heard_by(
     engine = local.engine
     facts = Facts(
         FleetTopics(local.settings.fleet),
-        key_of=lambda device: engine.core.state.keys.of(device).key,
+        keys=lambda: engine.core.state.keys,
         lineages=lambda: engine.core.state.lineages,
     )
     return SharedConnection(control, IntakeWorkers(plans, control.wake), facts)

@@ -195,6 +195,8 @@ def mqtt_connect(home: Path, settings: CoordinatorSettings) -> assembly.Connect:
     """Return what makes MQTT connections; they raise what `mqtt_settings` raises."""
 
     def connect(role: str, will: OutgoingMessage | None) -> Connection:
-        return MqttConnection(mqtt_settings(home, settings, role=role), will=will)
+        to_broker = mqtt_settings(home, settings, role=role)
+        shares = role == "control" and settings.intake_workers > 0
+        return MqttConnection(replace(to_broker, tells_subscriptions=shares), will=will)
 
     return connect

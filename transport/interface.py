@@ -62,6 +62,13 @@ class Connected:
 
 
 @dataclass(frozen=True)
+class Subscribed:
+    """The broker serves these filters from here on; said where it was asked for."""
+
+    filters: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Disconnected:
     """The connection is gone; it comes back by itself unless `stop` was called."""
 
@@ -75,7 +82,7 @@ class ConnectionProblem:
     error: TransportError
 
 
-Event: TypeAlias = "IncomingMessage | Connected | Disconnected | ConnectionProblem"
+Event: TypeAlias = "IncomingMessage | Connected | Subscribed | Disconnected | ConnectionProblem"
 
 
 class Connection(Protocol):
@@ -104,6 +111,9 @@ class Connection(Protocol):
 
     def subscribe(self, *filters: str, qos: int = 1) -> None:
         """Add filters, now and after every loss of the session."""
+
+    def unsubscribe(self, *filters: str) -> None:
+        """Leave filters, now and after every loss of the session."""
 
     def publish(self, message: OutgoingMessage) -> None:
         """Hand `message` over to be sent.

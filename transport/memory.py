@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from fleetledger.schemas.envelope import MAX_ENVELOPE_BYTES
@@ -154,6 +154,11 @@ class InMemoryBroker:
             for message, qos in self._kept_for(filters):
                 if self._may(session.user, "receive", message.topic):
                     self.deliver(session, message, min(qos, message.qos), retained=True)
+
+    def remove_filters(self, client_id: str, filters: Collection[str]) -> None:
+        """Let a client's session leave filters."""
+        with self.lock:
+            self._subscriptions.remove(client_id, filters)
 
     def route(self, message: OutgoingMessage, user: str | None) -> bool:
         """Deliver `message` to every session that wants it; False if `user` may not publish it."""
@@ -300,6 +305,13 @@ class InMemoryConnection:
             self._filters.update(added)
             if self._attached:
                 self._broker.add_filters(self.identity.client_id, added)
+
+    def unsubscribe(self, *filters: str) -> None:
+        """Leave filters, now and whenever the session was lost."""
+        with self._changed:
+            for left in filters:
+                self._filters.pop(left, None)
+            self._broker.remove_filters(self.identity.client_id, filters)
 
     def publish(self, message: OutgoingMessage) -> None:
         """Route `message`; raises as the interface says."""

@@ -32,6 +32,7 @@ from fleetledger.transport.interface import (
     Event,
     IncomingMessage,
     OutgoingMessage,
+    Subscribed,
 )
 from fleetledger.transport.meter import Meter
 from fleetledger.transport.mqtt_settings import MqttSettings
@@ -63,6 +64,10 @@ class MqttConnection:
         self._will = will
         self._inbox = Inbox(settings.inbox_messages, settings.inbox_bytes)
         self._filters: dict[str, int] = {}
+        self._granted: set[str] = set()
+        """Filters that the broker's session for us has, as far as it said so."""
+        self._leaving: set[str] = set()
+        """Filters that it may still have, and that are none of ours any more."""
         self._link: PahoLink | None = None
         self._was_connected = False
         self._overflowing = False
@@ -139,9 +144,21 @@ class MqttConnection:
         added = dict.fromkeys(filters, qos)
         with self._lock:
             self._filters.update(added)
+            self._leaving.difference_update(added)
             link = self._link
         if link is not None:
             link.subscribe(added)
+
+    def unsubscribe(self, *filters: str) -> None:
+        """Leave filters, now and after every loss of the session."""
+        with self._lock:
+            for left in filters:
+                self._filters.pop(left, None)
+            self._granted.difference_update(filters)
+            self._leaving.update(filters)
+            link = self._link
+        if link is not None:
+            link.unsubscribe(list(filters))
 
     def publish(self, message: OutgoingMessage) -> None:
         """Hand `message` over, compressed where it says so; raises as the interface says."""
@@ -181,11 +198,15 @@ class MqttConnection:
             self._link = link
             self._lacking = False
             self._refusal = None
-            known = session_present and self._was_connected
-            wanted = {} if known else dict(self._filters)
+            if not (session_present and self._was_connected):
+                self._granted.clear()
+                self._leaving.clear()
+            wanted = {one: qos for one, qos in self._filters.items() if one not in self._granted}
+            left = list(self._leaving)
             self._was_connected = True
             self._changed.notify_all()
         link.subscribe(wanted)
+        link.unsubscribe(left)
         self._inbox.put(Connected(session_present))
         if link.broker_limit is not None and link.broker_limit < LEAST_PACKET:
             address = f"{self.settings.host}:{self.settings.port}"
@@ -201,6 +222,19 @@ class MqttConnection:
         if not kept and message.qos:
             # The broker waits for its acknowledgement, and gives no more once it waits for some.
             self._lacking = True
+
+    def granted(self, filters: list[str]) -> None:
+        """Note that the broker serves filters, and tell who asked for that (network thread)."""
+        with self._lock:
+            served = [one for one in filters if one in self._filters]
+            self._granted.update(served)
+        if served and self.settings.tells_subscriptions:
+            self._inbox.put(Subscribed(tuple(served)))
+
+    def left(self, filters: list[str]) -> None:
+        """Note that the broker serves filters no more (network thread)."""
+        with self._lock:
+            self._leaving.difference_update(filters)
 
     def problem(self, error: TransportError) -> None:
         """Log and announce what cannot be raised to a caller (any thread)."""

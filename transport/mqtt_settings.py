@@ -82,6 +82,8 @@ class MqttSettings:
     """Our own limit in bytes; the broker's announced one applies too."""
     max_packet: int = 1024 * 1024
     """Larger packets the broker shall not send us (version 5)."""
+    tells_subscriptions: bool = False
+    """Whether it is an event that the broker serves filters, see `interface.Subscribed`."""
     inflight: int = 16
     """Messages of QoS 1 on their way at once."""
     queue_bytes: int = 8 * 1024 * 1024

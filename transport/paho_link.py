@@ -70,6 +70,12 @@ class LinkOwner(Protocol):
     def received(self, message: IncomingMessage) -> None:
         """Take a message."""
 
+    def granted(self, filters: list[str]) -> None:
+        """Note that the broker serves filters."""
+
+    def left(self, filters: list[str]) -> None:
+        """Note that the broker serves filters no more."""
+
     def problem(self, error: TransportError) -> None:
         """Take what cannot be raised to a caller."""
 
@@ -135,6 +141,7 @@ class PahoLink:
         self._accepted = False
         self._refusal: ReasonCode | None = None
         self._wanted: dict[int, list[str]] = {}
+        self._unwanted: dict[int, list[str]] = {}
         self._wanted_lock = threading.Lock()
         self._client = make_client(settings, version, will)
         self._client.on_connect = self._guarded(self._on_connect)
@@ -142,6 +149,7 @@ class PahoLink:
         self._client.on_message = self._guarded(self._on_message)
         self._client.on_publish = self._guarded(self._on_publish)
         self._client.on_subscribe = self._guarded(self._on_subscribe)
+        self._client.on_unsubscribe = self._guarded(self._on_unsubscribe)
 
     def open(self) -> None:
         """Connect and wait for the broker's answer; on failure close the link and raise why."""
@@ -170,6 +178,15 @@ class PahoLink:
             _, number = self._client.subscribe(list(filters.items()))
             if number is not None:
                 self._wanted[number] = list(filters)
+
+    def unsubscribe(self, filters: list[str]) -> None:
+        """Leave filters."""
+        if not filters:
+            return
+        with self._wanted_lock:
+            _, number = self._client.unsubscribe(filters)
+            if number is not None:
+                self._unwanted[number] = filters
 
     def publish(self, message: OutgoingMessage) -> None:
         """Hand `message` to paho; raise `NotConnectedError` or `QueueFullError`."""
@@ -335,6 +352,19 @@ class PahoLink:
         refused = [f for f, code in zip(filters, codes, strict=False) if code.is_failure]
         if refused:
             self._owner.problem(NotAuthorisedError(f"{refused}: the broker refused to subscribe"))
+        self._owner.granted([wanted for wanted in filters if wanted not in refused])
+
+    def _on_unsubscribe(
+        self,
+        client: Client,
+        data: object,
+        number: int,
+        codes: list[ReasonCode],
+        properties: Properties,
+    ) -> None:
+        with self._wanted_lock:
+            filters = self._unwanted.pop(number, [])
+        self._owner.left(filters)
 
 
 def _check(settings: MqttSettings) -> str:

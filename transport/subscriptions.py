@@ -6,7 +6,7 @@ must not try each filter for each message.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from fleetledger.transport.filters import matches
 
@@ -27,6 +27,12 @@ class Subscriptions:
                 self._wild.setdefault(client_id, {})[topic_filter] = qos
             else:
                 self._exact.setdefault(topic_filter, {})[client_id] = qos
+
+    def remove(self, client_id: str, filters: Collection[str]) -> None:
+        """Take a client's filters out."""
+        for topic_filter in filters:
+            self._exact.get(topic_filter, {}).pop(client_id, None)
+            self._wild.get(client_id, {}).pop(topic_filter, None)
 
     def wanting(self, topic: str) -> dict[str, int]:
         """Return the clients that want messages of a topic, each with its highest QoS."""

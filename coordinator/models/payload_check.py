@@ -50,10 +50,15 @@ class PayloadCheck:
         self, method: str, settings: Mapping[str, Any], payload: bytes
     ) -> Mapping[ClassName, int]:
         """Return a payload's samples per class name, or raise the method's error."""
-        side = statistics_coordinator(method)
+        assignment = self.load(method, settings)
+        return statistics_coordinator(method).check(assignment, payload).samples_per_class
+
+    def load(self, method: str, settings: Mapping[str, Any]) -> StatisticsAssignment:
+        """Return what payloads are checked by; raise the method's error."""
         if self._assignment is None or self._settings is not settings:
+            side = statistics_coordinator(method)
             self._settings, self._assignment = settings, side.read_assignment(settings)
-        return side.check(self._assignment, payload).samples_per_class
+        return self._assignment
 
 
 class CheckCost:

@@ -343,10 +343,7 @@ class Shell:
 
     def _take(
         self,
-        event: interface.IncomingMessage
-        | interface.Connected
-        | interface.Disconnected
-        | interface.ConnectionProblem,
+        event: interface.Event,
         group: _Group,
     ) -> None:
         match event:
@@ -358,6 +355,8 @@ class Shell:
                 self._rivals.forget()
                 self._parts.engine.core.live.beside = ""
                 group.happenings.append(inputs.CoordinatorConnected())
+            case interface.Subscribed():  # what was said before it may have gone nowhere
+                self._announces, self._next_announcement = True, 0.0
             case interface.Disconnected(reason):
                 self._journal.broker(event)
                 self._note_link(reason)
@@ -370,19 +369,22 @@ class Shell:
             case interface.IncomingMessage() if event.topic == self._parts.topics.coordinator_state:
                 self._hear_rival(event)
             case interface.IncomingMessage():
-                happening, within_quota = self._reader.read(event)
-                size = len(event.payload)
-                self._traffic.came(happening, size, within_quota=within_quota)
-                if within_quota:
-                    group.messages.append(event)
-                else:  # nothing of it is committed, and it takes nobody's place in the group
-                    self._parts.connection.acknowledge(event)
-                if happening is not None:
-                    group.happenings.append(happening)
-                if isinstance(happening, inputs.DeviceMessage):
-                    if isinstance(event, CheckedMessage) and event.verdict is not None:
-                        self._parts.intake.believe(event.verdict)
-                    group.happenings.extend(self._doubts(happening))
+                self._take_message(event, group)
+
+    def _take_message(self, event: interface.IncomingMessage, group: _Group) -> None:
+        happening, within_quota = self._reader.read(event)
+        size = len(event.payload)
+        self._traffic.came(happening, size, within_quota=within_quota)
+        if within_quota:
+            group.messages.append(event)
+        else:  # nothing of it is committed, and it takes nobody's place in the group
+            self._parts.connection.acknowledge(event)
+        if happening is not None:
+            group.happenings.append(happening)
+        if isinstance(happening, inputs.DeviceMessage):
+            if isinstance(event, CheckedMessage) and event.verdict is not None:
+                self._parts.intake.believe(event.verdict)
+            group.happenings.extend(self._doubts(happening))
 
     def _hear_rival(self, message: interface.IncomingMessage) -> None:
         self._parts.connection.acknowledge(message)

@@ -193,7 +193,8 @@ class ProxyProgram:
                 self._give(happened)
             self._around.control.acknowledge(event)
             return
-        say_connection(self._events, event)
+        if not isinstance(event, interface.Subscribed):
+            say_connection(self._events, event)
         if isinstance(event, interface.Connected):
             self._give(event)
 

@@ -72,6 +72,7 @@ from fleetledger.transport.interface import (
     Connected,
     ConnectionProblem,
     Disconnected,
+    Event,
     IncomingMessage,
 )
 from fleetledger.transport.meter import Counts
@@ -204,7 +205,7 @@ class AgentShell:
         if self._parts.clock.seconds() >= self._status_due:
             self._write_status()
 
-    def _take(self, event: IncomingMessage | Connected | Disconnected | ConnectionProblem) -> None:
+    def _take(self, event: Event) -> None:
         match event:
             case Connected(session_present):
                 self._watch.connected()

@@ -6,7 +6,7 @@ import logging
 import multiprocessing
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.process import BaseProcess
@@ -43,7 +43,9 @@ class IntakeProcess:
     """Since when nothing more of it was heard; None while what it said is handed on, or where it
     has not spoken yet."""
     away: str = ""
-    """Why it is not connected to the broker, by its own word."""
+    """Why the broker deals no messages out to it, by its own word."""
+    hears: bool = False
+    """Whether it has said that the broker does."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def hangs(self) -> bool:
@@ -82,8 +84,10 @@ class IntakeWorkers:
         self._handed: Queue[Handed] = Queue(_WAITING)
         self._workers: dict[int, IntakeProcess] = {}
         self._checked_by: frames.CheckedBy | None = None
+        self._keys: dict[DeviceId, VerifyKey] = {}
         self._ended: dict[int, str] = {}
         """Workers that ended and have not run for long since, with how they ended."""
+        self._hear = False
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._threads = [
@@ -98,6 +102,11 @@ class IntakeWorkers:
             return tuple(
                 pid for worker in self._workers.values() if (pid := worker.process.pid) is not None
             )
+
+    @property
+    def hear(self) -> bool:
+        """Whether the broker deals out messages to one of them at least."""
+        return self._hear
 
     def start(self) -> None:
         """Start all of them."""
@@ -128,6 +137,18 @@ class IntakeWorkers:
             self._checked_by = lineage
             for worker in self._workers.values():
                 worker.send(lineage)
+
+    def know(self, keys: Mapping[DeviceId, VerifyKey]) -> None:
+        """Have all that start from now on know these keys."""
+        with self._lock:
+            self._keys.update(keys)
+
+    def teach(self, worker: IntakeProcess, device: DeviceId, key: VerifyKey) -> None:
+        """Tell a worker the key of a device, if it does not know it, and all that start later."""
+        if worker.knows.get(device) != key:
+            worker.knows[device] = key
+            self.know({device: key})
+            worker.send(frames.DeviceKey(device, key))
 
     def problems(self) -> Iterator[OpenProblem]:
         """Yield what keeps workers from their share; end those that hang, so that others begin."""
@@ -182,15 +203,21 @@ class IntakeWorkers:
     def _begin(self, plan: WorkerPlan) -> IntakeProcess:
         spawning = multiprocessing.get_context("spawn")
         ours, theirs = spawning.Pipe()
+        with self._lock:
+            keys, method = dict(self._keys), self._checked_by
+        # What a large fleet's worker has to know would block the pipe while it starts.
         process = spawning.Process(
-            target=work, args=(plan, theirs), name=f"intake-{plan.number}", daemon=True
+            target=work,
+            args=(plan, theirs, keys, method),
+            name=f"intake-{plan.number}",
+            daemon=True,
         )
         process.start()
         theirs.close()  # else its end would not be seen
-        worker = IntakeProcess(process, ours)
+        worker = IntakeProcess(process, ours, keys)
         with self._lock:
             self._workers[plan.number] = worker
-            if self._checked_by is not None:
+            if self._checked_by is not None and self._checked_by != method:
                 worker.send(self._checked_by)
         if self._stopping.is_set():
             process.terminate()
@@ -208,9 +235,19 @@ class IntakeWorkers:
                 worker.listened = time.monotonic()
         except (EOFError, OSError):
             worker.pipe.close()
+        finally:
+            self._note(worker, hears=False)
+
+    def _note(self, worker: IntakeProcess, *, hears: bool) -> None:
+        with self._lock:
+            worker.hears = hears
+            before, self._hear = self._hear, any(one.hears for one in self._workers.values())
+        if before != self._hear:
+            self._wake()
 
     def _note_turn(self, worker: IntakeProcess, turn: frames.WorkerTurn) -> None:
         worker.away = turn.away
+        self._note(worker, hears=not turn.away)
         if time.monotonic() - worker.began > _STABLE_SECONDS:
             with self._lock:
                 numbers = [number for number, one in self._workers.items() if one is worker]

@@ -65,8 +65,14 @@ class Checking:
             self._keys[word.device] = word.key
         else:
             digest = payload_check.settings_digest(word.method, word.settings)
-            method = _Method(word.method, word.settings, digest, payload_check.PayloadCheck())
-            self._methods = {word.lineage: method}
+            check = payload_check.PayloadCheck()
+            with suppress(FleetledgerError):  # the check itself says what is wrong
+                check.load(word.method, word.settings)
+            self._methods = {word.lineage: _Method(word.method, word.settings, digest, check)}
+
+    def know(self, keys: Mapping[DeviceId, VerifyKey]) -> None:
+        """Check from now on by these keys."""
+        self._keys.update(keys)
 
     def found(self, message: FromWorker) -> FromWorker:
         """Return a message with what there is to say of it."""
@@ -133,15 +139,19 @@ class IntakeWorker:
         self._in_hand: dict[int, interface.IncomingMessage] = {}
         """What is not committed yet, as far as this process knows."""
         self._next = 0
+        self._wanted: frozenset[str] = frozenset()
+        """Filters that the broker has not said to serve in this connection."""
+        self._filters: frozenset[str] = frozenset()
         self._away = "it was not connected yet"
-        """Why there is no connection to the broker."""
+        """Why the broker deals no messages out to it."""
         self._next_word = 0.0
         self._ended = threading.Event()
 
     def run(self, *filters: str) -> None:
         """Serve until the coordinator closes the pipe."""
         threading.Thread(target=self._listen, name="told", daemon=True).start()
-        self._connection.subscribe(*(f"$share/{GROUP}/{wanted}" for wanted in filters))
+        self._filters = frozenset(f"$share/{GROUP}/{wanted}" for wanted in filters)
+        self._connection.subscribe(*self._filters)
         self._connection.start()
         with suppress(BrokenPipeError, ConnectionResetError):
             while not self._ended.is_set():
@@ -156,9 +166,14 @@ class IntakeWorker:
         if isinstance(event, interface.IncomingMessage):
             self._hand_on(event)
         elif isinstance(event, interface.Connected):
-            self._away, self._next_word = "", 0.0
+            self._wanted = self._filters
+            self._tell("the broker has not said that it serves its subscription")
+        elif isinstance(event, interface.Subscribed):
+            self._wanted -= frozenset(event.filters)
+            if not self._wanted:
+                self._tell("")
         elif isinstance(event, interface.Disconnected):
-            self._away = event.reason
+            self._tell(event.reason)
         elif isinstance(event, interface.ConnectionProblem):
             if not self._connection.connected:
                 self._away = str(event.error)
@@ -168,6 +183,10 @@ class IntakeWorker:
         if time.monotonic() >= self._next_word:
             self._next_word = time.monotonic() + WORD_SECONDS
             self._pipe.send_bytes(frames.frame_of(frames.WorkerTurn(self._away)))
+
+    def _tell(self, away: str) -> None:
+        """Say with this turn why it hears nothing; empty where it does."""
+        self._away, self._next_word = away, 0.0
 
     def _hand_on(self, message: interface.IncomingMessage) -> None:
         number, self._next = self._next, self._next + 1
@@ -192,8 +211,16 @@ class IntakeWorker:
             self._connection.wake()
 
 
-def work(plan: WorkerPlan, pipe: Pipe) -> None:
-    """Be a worker: what the process does from its start to its end."""
+def work(
+    plan: WorkerPlan,
+    pipe: Pipe,
+    keys: Mapping[DeviceId, VerifyKey],
+    method: CheckedBy | None,
+) -> None:
+    """Be a worker: what the process does from its start to its end.
+
+    It knows keys and method before it subscribes, so nothing comes that it cannot check.
+    """
     # A terminal interrupts all of its programs; the coordinator says goodbye, and then this ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = load(plan.home)
@@ -202,6 +229,13 @@ def work(plan: WorkerPlan, pipe: Pipe) -> None:
         role = f"intake-{plan.number}"
         # A session that is kept gets its share while nobody reads it, and Mosquitto 2.0 counts what
         # a killed worker had in hand against the next one, until it gives that one nothing at all.
-        to_broker = replace(mqtt_settings(plan.home, settings, role=role), keeps_session=False)
-        connection = MqttConnection(to_broker)
-        IntakeWorker(connection, pipe, Checking(FleetTopics(settings.fleet))).run(*plan.filters)
+        to_broker = replace(
+            mqtt_settings(plan.home, settings, role=role),
+            keeps_session=False,
+            tells_subscriptions=True,
+        )
+        checking = Checking(FleetTopics(settings.fleet))
+        checking.know(keys)
+        if method is not None:
+            checking.learn(method)
+        IntakeWorker(MqttConnection(to_broker), pipe, checking).run(*plan.filters)

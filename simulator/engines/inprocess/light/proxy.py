@@ -79,6 +79,9 @@ class Mailbox:
     def subscribe(self, *filters: str, qos: int = 1) -> None:
         """Take what is delivered, which is nothing else."""
 
+    def unsubscribe(self, *filters: str) -> None:
+        """Take what is delivered all the same."""
+
     def wake(self) -> None:
         """Nobody waits."""
 

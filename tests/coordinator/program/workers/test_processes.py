@@ -18,7 +18,7 @@ from fleetledger.coordinator.program.workers.worker import WorkerPlan
 PATIENCE = 60.0
 
 
-def speaks_once(_: WorkerPlan, pipe: Pipe) -> None:
+def speaks_once(_: WorkerPlan, pipe: Pipe, *_known: object) -> None:
     """Be a worker that takes one turn and then hangs."""
     pipe.send_bytes(frame_of(WorkerTurn()))
     time.sleep(10 * PATIENCE)
