@@ -28,6 +28,7 @@ from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.program.authenticator import Authenticator
 from fleetledger.coordinator.program.broker_folders import certificate_watch
 from fleetledger.coordinator.program.engine import LedgerEngine
+from fleetledger.coordinator.program.file_hosting import HostedData, HostedUrls
 from fleetledger.coordinator.program.file_server import FileServer
 from fleetledger.coordinator.program.file_urls import file_urls
 from fleetledger.coordinator.program.live_writer import LiveWriter, SnapshotFile
@@ -50,7 +51,7 @@ from fleetledger.schemas.envelope import Sender, encode
 from fleetledger.schemas.keys import SigningKey
 from fleetledger.schemas.presence import CoordinatorDeath
 from fleetledger.schemas.topics import FleetTopics
-from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.schemas.values import BootId, DeviceId, Digest
 from fleetledger.schemas.wire import OWN, WireVersions
 from fleetledger.transport.brokers.log_watch import PasswordMisuse
 from fleetledger.transport.clock import SYSTEM_CLOCK, Clock, steady_time
@@ -87,6 +88,10 @@ class CoordinatorSurroundings:
     where time is not the system's."""
     misused: Callable[[int], tuple[PasswordMisuse, ...]] = lambda _: ()
     """Users of the broker whose password somebody else may have, at a time in nanoseconds."""
+    hosted: Callable[[Path, CoordinatorSettings, HostedData], HostedUrls | None] = (
+        lambda home, settings, data: None
+    )
+    """Makes the web server of files; only a program that devices reach by a network has one."""
     snapshots: bool = True
     """Whether processes of their own keep the state beside the ledger; not where time is not the
     system's, since they do not wait for it."""
@@ -123,9 +128,12 @@ class AssembledCoordinator:
     exchange: BlockExchange
     close: Callable[[], None]
     """Ends its threads, and closes its files."""
+    hosted: HostedUrls | None = None
 
     def start(self) -> None:
-        """Connect."""
+        """Connect, and listen where devices fetch files."""
+        if self.hosted is not None:
+            self.hosted.start()
         self.exchange.start()
         self.shell.start()
 
@@ -180,6 +188,10 @@ def assemble(home: Path, around: CoordinatorSurroundings) -> AssembledCoordinato
         job_runner = around.job_runner(control.wake)
         stack.callback(job_runner.stop)
         exchange.on_failure = job_runner.fail
+        hosted = around.hosted(home, local.settings, _hosted(local.engine, exchange))
+        if hosted is not None:
+            hosted.host.on_failure = job_runner.fail
+            stack.callback(hosted.stop)
         live = None
         if around.live is not None:
             live = LiveWriter(
@@ -191,9 +203,9 @@ def assemble(home: Path, around: CoordinatorSurroundings) -> AssembledCoordinato
         if around.snapshots:
             keeper = _keeper(local)
             stack.callback(keeper.close)
-        links = _Links(sender, control, exchange, job_runner, inbox, live, keeper)
+        links = _Links(sender, control, exchange, job_runner, inbox, live, keeper, hosted)
         shell = Shell(_parts(local, links, around.clock))
-        return AssembledCoordinator(local, shell, exchange, stack.pop_all().close)
+        return AssembledCoordinator(local, shell, exchange, stack.pop_all().close, hosted)
 
 
 def _heard_by(
@@ -222,6 +234,7 @@ class _Links:
     inbox: CommandInbox
     live: LiveWriter | None
     snapshots: SnapshotKeeper | None
+    hosted: HostedUrls | None
 
 
 def _keeper(local: LocalCoordinator) -> SnapshotKeeper:
@@ -243,7 +256,7 @@ def _parts(local: LocalCoordinator, links: _Links, clock: Clock) -> CoordinatorP
     files = FileServer(
         links.exchange,
         lambda: local.blobs,
-        file_urls(settings.files, clock.seconds),
+        links.hosted or file_urls(settings.files, clock.seconds),
         partial(_features_of, engine),
     )
     return CoordinatorParts(
@@ -268,6 +281,7 @@ def _parts(local: LocalCoordinator, links: _Links, clock: Clock) -> CoordinatorP
         clock=clock,
         quotas=Quotas(settings.intake),
         blocks=links.exchange.traffic,
+        by_http=lambda: 0 if links.hosted is None else links.hosted.sent,
         live=links.live,
         snapshots=links.snapshots,
         problem_sources=[
@@ -288,6 +302,8 @@ def _problem_sources(links: _Links) -> Iterator[ProblemSource]:
         yield links.control.problems
     if links.snapshots is not None:
         yield links.snapshots.problems
+    if links.hosted is not None:
+        yield links.hosted.problems
 
 
 def _of_blocks(control: Connection, exchange: BlockExchange) -> Iterator[OpenProblem]:
@@ -296,6 +312,20 @@ def _of_blocks(control: Connection, exchange: BlockExchange) -> Iterator[OpenPro
         why = exchange.trouble or "the broker has not taken it"
         text = f"the connection for payloads and files is not there: {why}"
         yield OpenProblem("blocks", text, True, PATIENCE_SECONDS, "away")
+
+
+def _hosted(engine: LedgerEngine, exchange: BlockExchange) -> HostedData:
+    """Return what devices may fetch by HTTP: what the broker offers, while they belong here."""
+
+    def data(digest: Digest) -> Path | bytes | None:
+        source = exchange.source(digest)
+        return None if source is None else source.data
+
+    def allows(device: DeviceId) -> bool:
+        state = engine.core.state
+        return device in state.devices.admitted and not state.keys.of(device).revoked
+
+    return HostedData(data, allows)
 
 
 def _features_of(engine: LedgerEngine, device: DeviceId) -> Collection[str]:

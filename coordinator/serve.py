@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from fleetledger.coordinator import assembly
 from fleetledger.coordinator.errors import LedgerLockedError
 from fleetledger.coordinator.program.broker import mqtt_settings
+from fleetledger.coordinator.program.file_hosting import hosted_urls
 from fleetledger.coordinator.program.shell import Shell
 from fleetledger.coordinator.program.webhook import Webhook
 from fleetledger.coordinator.program.workers.connection import SHARED_LEAVES
@@ -169,7 +170,9 @@ def assemble_when_free(
     watch: BrokerWatch | None = None,
 ) -> assembly.AssembledCoordinator:
     """Put the coordinator together once its ledger is free; raise what `assemble` raises."""
-    around = assembly.CoordinatorSurroundings(mqtt_connect(home, settings), workers=workers)
+    around = assembly.CoordinatorSurroundings(
+        mqtt_connect(home, settings), workers=workers, hosted=hosted_urls
+    )
     if watch is not None:
         around = replace(around, misused=watch.found)
     deadline = time.monotonic() + LOCKED_SECONDS

@@ -30,7 +30,7 @@ from fleetledger.runtime.settings_file import load_settings
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.offers import MAX_URL, HttpsUrl
 from fleetledger.schemas.values import DeviceId, FleetId
-from fleetledger.transport.mqtt_settings import BrokerSettings
+from fleetledger.transport.mqtt_settings import BrokerHost, BrokerSettings
 
 FILE_NAME = "coordinator.toml"
 HOME_VARIABLE = "FLEETLEDGER_COORDINATOR"
@@ -95,8 +95,22 @@ class ReleaseSection(ReleaseRules):
 
 
 class FilesSection(Strict):
-    """Where devices may fetch large files by HTTPS: docs/copies.md#models-by-https."""
+    """Where devices may fetch large files by HTTP: docs/copies.md#models-by-http."""
 
+    serve: bool = True
+    """Whether the coordinator gives them itself, unless `url` or `store` is set. Devices that do
+    not reach it have them by the broker."""
+    port: int | None = Field(default=None, ge=0, le=65535)
+    """Port at which it does; left out, that of the broker and 2, 0 for any that is free."""
+    address: str | None = Field(default=None, max_length=253)
+    """Own address at which it does, empty for all; left out, all, or this machine's alone where the
+    broker is at it and nothing is encrypted."""
+    host: BrokerHost | None = None
+    """Name or address at which devices reach the coordinator, for kits; left out, the broker's."""
+    certificate_file: Path = Path("files.pem")
+    """Its certificate, where the broker speaks TLS; `coordinator provision` makes it."""
+    key_file: Path = Path("files.key")
+    """The key of that certificate."""
     url: HttpsUrl | None = Field(default=None, examples=["https://files.example.org"])
     """What stands before `<first two digits>/<digest>`: of a web server or CDN before the blobs."""
     store: str | None = Field(
@@ -104,7 +118,7 @@ class FilesSection(Strict):
     )
     """fsspec URL of such a folder of blobs, whose driver signs URLs that count for a while."""
     seconds: int = Field(default=3600, ge=60, le=604_800)
-    """Seconds for which signed URLs count."""
+    """Seconds for which signed URLs count, and tokens of the coordinator's own."""
 
     @model_validator(mode="after")
     def _says_one_place(self) -> Self:

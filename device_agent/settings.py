@@ -17,7 +17,7 @@ from fleetledger.schemas.rollouts import MAX_IMAGES
 from fleetledger.schemas.tags import Tags
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.schemas.variants import VariantChoice
-from fleetledger.transport.mqtt_settings import BrokerSettings
+from fleetledger.transport.mqtt_settings import BrokerHost, BrokerSettings
 
 DEFAULT_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
 
@@ -223,13 +223,15 @@ class TrustSettings(Strict):
 
 
 class FilesSettings(Strict):
-    """From where models and other large files come: docs/copies.md#models-by-https."""
+    """From where models and other large files come: docs/copies.md#models-by-http."""
 
     https: bool = True
-    """Whether they may be fetched by HTTPS from where the coordinator says, before the broker. They
-    are checked all the same."""
+    """Whether they may be fetched from the coordinator, or by HTTPS from where it says, before the
+    broker. They are checked all the same."""
+    coordinator: BrokerHost | None = None
+    """Name or address of the coordinator, where it is not that of the broker."""
     hosts: tuple[str, ...] = Field(default=(), max_length=50)
-    """Hosts that they may come from; any with a public address where there is none."""
+    """Further hosts that they may come from; any with a public address where there is none."""
     ca_file: Path | None = Field(default=None, examples=["files-ca.pem"])
     """Certificates of the CAs that may have signed theirs; left out, the system's."""
 

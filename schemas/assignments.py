@@ -53,7 +53,7 @@ class Assignment(Message):
     round: RoundOrder | None = None
     """Given to the cohort of an open round of a method that learns in rounds."""
     urls: Items[FileUrl] = Field(default=(), max_length=MAX_FILE_URLS, exclude_if=is_absent)
-    """Where some of the files may be had by HTTPS, too."""
+    """Where some of the files may be had by HTTP, too."""
     requires: Items[Requirement] = Field(
         default=(), max_length=MAX_REQUIREMENTS, exclude_if=is_absent
     )

@@ -46,6 +46,8 @@ class Kit(Strict):
     """Folder of the device's samples; left out where it has nothing to learn from."""
     evaluation: str | None = Field(default=None, min_length=1, max_length=4096)
     """Folder of held-out samples; left out where there are none."""
+    files: str | None = Field(default=None, min_length=1, max_length=253)
+    """Host at which the coordinator serves files; left out, the broker's."""
     variant: VariantChoice | None = None
     """What models run on here; left out for the reference."""
 

@@ -344,7 +344,7 @@ class DesiredModel(Message):
     settle_seconds: float | None = Field(default=None, ge=0, le=1e7, exclude_if=is_absent)
     """How long it runs before the device says that it has settled; None where that is not asked."""
     urls: Items[FileUrl] = Field(default=(), max_length=MAX_FILE_URLS, exclude_if=is_absent)
-    """Where some of the files may be had by HTTPS, too."""
+    """Where some of the files may be had by HTTP, too."""
     lacks: Items[ClassName] = Field(default=(), max_length=MAX_LACKING, exclude_if=is_absent)
     """Names of the fleet's classes that the model does not know: of held-out samples of these it
     is right for none."""

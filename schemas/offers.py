@@ -29,10 +29,12 @@ MAX_INDICES = 64
 BlockSize = Annotated[int, Field(ge=MIN_BLOCK_SIZE, le=MAX_BLOCK_SIZE)]
 BlockIndex = Annotated[int, Field(ge=0, lt=MAX_BLOCKS)]
 HTTPS = "https"
-"""Among the features of a device that reads where files lie elsewhere, and may fetch them there."""
+"""Among the features of a device that reads where files lie, and may fetch them there by HTTP."""
 MAX_URL = 2048
 MAX_FILE_URLS = 32
 HttpsUrl = Annotated[str, Field(max_length=MAX_URL, pattern=r"^https://[!-~]+$")]
+FilePlace = Annotated[str, Field(max_length=MAX_URL, pattern=r"^(https://|:[0-9]{1,5}/)[!-~]+$")]
+"""A URL, or port and path at the coordinator itself, whose name its devices know."""
 Section = Literal["list", "data"]
 """Which bytes are cut into blocks: the list of block hashes, or the data itself."""
 
@@ -69,13 +71,13 @@ class Offer(Strict):
 
 
 class FileUrl(Strict):
-    """Where an offered file may be had by HTTPS, too: a hint, and nothing that counts.
+    """Where an offered file may be had by HTTP, too: a hint, and nothing that counts.
 
     What comes from there is held to the offer like any block, and may not come at all.
     """
 
     digest: Digest
-    url: HttpsUrl
+    url: FilePlace
 
 
 class BlockRequest(Message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,12 @@ from fleetledger.transport.errors import BlockError, TlsError
 if TYPE_CHECKING:
     import ssl
 
+    from fleetledger.transport.tls import TlsFiles
+
+log = logging.getLogger("transport.blocks")
+
+REST_SECONDS = 300.0
+"""For which a coordinator that is not reached by HTTP is not tried again."""
 _PRINTABLE = re.compile(r"[!-~]+")
 
 
@@ -42,13 +49,60 @@ class AlternativeBlockSource(Protocol):
 
 
 @dataclass(frozen=True)
+class OwnHost:
+    """The coordinator as a host of files, as this device reaches it."""
+
+    name: str
+    tls: TlsFiles | None = None
+    """With what it is believed; None where it speaks plain HTTP, as the broker does then."""
+
+    def url(self, place: str) -> str:
+        """Return the whole URL of port and path there."""
+        name = f"[{self.name}]" if ":" in self.name else self.name
+        return f"{'http' if self.tls is None else 'https'}://{name}{place}"
+
+    def context(self) -> ssl.SSLContext | None:
+        """Read the certificates; None where nothing is encrypted. Raises `TlsError`."""
+        return None if self.tls is None else self.tls.context()
+
+
+class OwnHostReach:
+    """Whether the coordinator's host of files is reached; if not it has a rest, and is told once.
+
+    It is asked and told by threads of their own, each of which writes one value.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._again = 0.0
+        self._told = False
+
+    def may_be_tried(self) -> bool:
+        """Return whether it is worth to connect."""
+        return self._clock() >= self._again
+
+    def failed(self, place: str, why: str) -> None:
+        """Note that there is no way to it."""
+        self._again = self._clock() + REST_SECONDS
+        if not self._told:
+            self._told = True
+            log.warning("files: %s is not reached (%s); they come by the broker", place, why)
+
+    def reached(self) -> None:
+        """Note that it has answered."""
+        self._again, self._told = 0.0, False
+
+
+@dataclass(frozen=True)
 class HttpsRules:
-    """From where files may be had by HTTPS."""
+    """From where files may be had by HTTP: by HTTPS from hosts, and from the coordinator."""
 
     hosts: frozenset[str] = frozenset()
     """Names of hosts; where it is empty, any that are reached by public addresses."""
     ca_file: Path | None = None
     """Certificates of the CAs that are believed; the system's where left out."""
+    own: OwnHost | None = None
+    """The coordinator; None where it is not asked."""
 
     def context(self) -> ssl.SSLContext:
         """Read the certificates; raise `TlsError` that names setting and file."""

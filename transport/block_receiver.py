@@ -224,7 +224,7 @@ class BlockReceiver:
         source, self._elsewhere = self._elsewhere, None
         if source is not None:
             source.stop()
-            if self.outcome is None:
+            if self.outcome is None and reason:
                 log.info(
                     "%s: %s brings it no further, and the broker goes on: %s",
                     self.offer.digest.short,

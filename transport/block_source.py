@@ -59,6 +59,11 @@ class BlockSource:
             raise BlockError(f"{offer.digest.short}…: the data is not what was offered")
         return source
 
+    @property
+    def data(self) -> bytes | Path:
+        """What is offered: some bytes, or the file that has them."""
+        return self._data
+
     def in_file(self, path: Path) -> BlockSource:
         """Return the source of the same data, which has just been written to a file."""
         source = copy(self)

@@ -1,9 +1,11 @@
-"""Reading the blocks of a file from a web server, in a thread of its own.
+"""Reading the blocks of a file from a web server or the coordinator, in a thread of its own.
 
 A server may be anybody's and do anything, so nothing is believed and everything bounded: HTTPS
 alone, on hosts that the owner allows; so many redirects; the length that was asked for, and no
-other; so long for an answer. What it sends goes to the transfer block by block, which checks each
-and watches the time: a server that trickles is left by it, and the connection closed from outside.
+other; so long for an answer. The coordinator is asked where the device knows it, by the way that
+the broker is: with TLS, or without; it redirects nobody. What comes goes to the transfer block by
+block, which checks each and watches the time: a server that trickles is left by it, and the
+connection closed from outside.
 
 Missing blocks that follow each other are asked for by one request with a range. A server that knows
 no ranges sends the whole file, of which the missing blocks are taken. After a break it goes on, as
@@ -20,14 +22,16 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from urllib.parse import urljoin
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 from fleetledger.schemas.offers import Offer
-from fleetledger.transport.alternative_source import HttpsRules
+from fleetledger.transport.alternative_source import HttpsRules, OwnHostReach
 from fleetledger.transport.errors import BlockError
 
 ANSWER_SECONDS = 10.0
 """For a connection, and for anything to come on it."""
+OWN_SECONDS = 3.0
+"""For a connection to the coordinator, once: the broker waits beside it."""
 _REDIRECTS = 3
 _REDIRECTED = frozenset({301, 302, 303, 307, 308})
 _FRUITLESS = 2
@@ -51,31 +55,35 @@ class HttpsSource:
         missing: Sequence[int],
         rules: HttpsRules,
         came: Callable[[], None],
+        reach: OwnHostReach | None = None,
     ) -> None:
         """Begin; raises `BlockError` for a URL that may not be asked, and `TlsError`."""
         self.received = 0
         """Bytes of the file that came."""
-        self._parts = rules.allowed(url)
-        self._url = url
+        own = rules.own if url.startswith(":") else None
+        self._own = own
+        self._url = url if own is None else own.url(url)
+        self._parts = rules.allowed(url) if own is None else urlsplit(self._url)
         self._offer = offer
         self._missing = deque(missing)
         self._rules = rules
-        self._context = rules.context()
+        self._secure = rules.context() if own is None else own.context()
         self._came = came
         self._ready: queue.Queue[tuple[int, bytes]] = queue.Queue(_READY_BLOCKS)
         self._stopped = threading.Event()
         self._socket: socket.socket | None = None
         self._reason: str | None = None
+        self._reach = reach
         threading.Thread(target=self._work, name="https", daemon=True).start()
 
     @property
     def place(self) -> str:
         """The host: a path may be secret for as long as it counts."""
-        return f"https://{self._parts.hostname}"
+        return f"{self._parts.scheme}://{self._parts.hostname}"
 
     @property
     def ended(self) -> str | None:
-        """Why nothing more comes; None as long as something may."""
+        """Why nothing more comes, empty where that is said already; None while something may."""
         return self._reason
 
     def taken(self) -> Iterator[tuple[int, bytes]]:
@@ -133,15 +141,10 @@ class HttpsSource:
 
     def _ask(self, url: str) -> str | None:
         """Make one request; return where it is redirected to, if it is."""
-        parts = self._rules.allowed(url)
         first, last = self._run()
-        connection = http.client.HTTPSConnection(
-            parts.hostname or "", parts.port, timeout=ANSWER_SECONDS, context=self._context
-        )
-        # The one place where the library takes another way to connect; the name is checked as ever.
-        connection._create_connection = self._rules.connect  # type: ignore[attr-defined]
+        parts = self._parts if self._own is not None else self._rules.allowed(url)
+        connection = self._connected(parts)
         try:
-            connection.connect()
             self._socket = connection.sock
             self._check_running()
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -149,7 +152,7 @@ class HttpsSource:
             headers = {"Range": f"bytes={wanted[0]}-{wanted[1]}", "Accept-Encoding": "identity"}
             connection.request("GET", target, headers={"User-Agent": "fleetledger", **headers})
             answer = connection.getresponse()
-            if answer.status in _REDIRECTED:
+            if answer.status in _REDIRECTED and self._own is None:
                 return urljoin(url, answer.headers.get("Location", ""))
             if self._is_whole(answer, wanted):
                 first, last = 0, self._missing[-1]
@@ -158,6 +161,30 @@ class HttpsSource:
             self._socket = None
             connection.close()
         return None
+
+    def _connected(self, parts: SplitResult) -> http.client.HTTPConnection:
+        host, seconds = parts.hostname or "", ANSWER_SECONDS if self._own is None else OWN_SECONDS
+        if self._secure is None:
+            connection = http.client.HTTPConnection(host, parts.port, timeout=seconds)
+        else:
+            connection = http.client.HTTPSConnection(
+                host, parts.port, timeout=seconds, context=self._secure
+            )
+        if self._own is None:
+            # The one place where the library takes another way to connect; the name is checked.
+            connection._create_connection = self._rules.connect  # type: ignore[attr-defined]
+        try:
+            connection.connect()
+        except OSError as error:
+            connection.close()
+            if self._own is not None and self._reach is not None:
+                self._reach.failed(self.place, str(error) or repr(error))
+                raise BlockError("") from error
+            raise
+        if self._reach is not None:
+            self._reach.reached()
+        connection.sock.settimeout(ANSWER_SECONDS)
+        return connection
 
     def _run(self) -> tuple[int, int]:
         """Return the first and last of the missing blocks that are asked for next.

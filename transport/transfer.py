@@ -22,7 +22,11 @@ from fleetledger.schemas.envelope import Sender
 from fleetledger.schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId, Digest
-from fleetledger.transport.alternative_source import AlternativeBlockSource, HttpsRules
+from fleetledger.transport.alternative_source import (
+    AlternativeBlockSource,
+    HttpsRules,
+    OwnHostReach,
+)
 from fleetledger.transport.block_replies import BlockReplies
 from fleetledger.transport.block_source import BlockSource
 from fleetledger.transport.block_wire import BlockWire
@@ -126,6 +130,7 @@ class BlockExchange:
         """Told, in the exchange's thread, of an error that ended it: no program goes on without."""
         self.https: HttpsRules | None = None
         """From where else than from peers it may fetch; None for nowhere."""
+        self._reach = OwnHostReach(clock.seconds)
         self.refused_messages = 0
         """Messages that made no sense here, and requests for what is not served."""
         self.trouble = ""
@@ -135,7 +140,7 @@ class BlockExchange:
         self._may_serve = may_serve
         self._https_sources: list[AlternativeBlockSource] = []
         self._https_received = 0
-        """Bytes that came by HTTPS, by sources that are not among these any more."""
+        """Bytes that came by HTTP, by sources that are not among these any more."""
         self._sources: dict[Digest, BlockSource] = {}
         self._answers = BlockReplies()
         self._fetches = Fetches() if device is not None else Fetches(_PATIENCE_SECONDS)
@@ -168,7 +173,7 @@ class BlockExchange:
         self.connection.stop()
 
     def traffic(self) -> Counts:
-        """Return what its connection has carried, and what came by HTTPS."""
+        """Return what its connection has carried, and what came by HTTP."""
         came = self._https_received + sum(source.received for source in self._https_sources)
         return self.connection.meter.total() + Counts(bytes_down=came)
 
@@ -225,13 +230,17 @@ class BlockExchange:
         from fleetledger.transport.https_source import HttpsSource  # noqa: PLC0415 - few pay for it
 
         assert self.https is not None  # `fetch` asks
+        own = url.startswith(":")
+        if own and (self.https.own is None or not self._reach.may_be_tried()):
+            return None
         over = [source for source in self._https_sources if source.ended is not None]
         self._https_sources = [item for item in self._https_sources if item not in over]
         self._https_received += sum(source.received for source in over)
         try:
-            source = HttpsSource(url, offer, missing, self.https, self.connection.wake)
+            reach = self._reach if own else None
+            source = HttpsSource(url, offer, missing, self.https, self.connection.wake, reach)
         except (BlockError, TlsError) as error:
-            log.info("%s: not by HTTPS: %s", offer.digest.short, error)
+            log.info("%s: not by HTTP: %s", offer.digest.short, error)
             return None
         self._https_sources.append(source)
         return source

@@ -36,7 +36,8 @@ class Histogram:
 
 TRAFFIC_BYTES = Counter("traffic_bytes", ("direction", "kind"))
 """Of messages: `direction` is `in` from devices or `out` to them; `kind` is that of
-docs/protocol, `blocks` for all that the exchange of blocks carries, `other` for what is none."""
+docs/protocol, `blocks` for all that the exchange of blocks carries, `http` for files that went so,
+`other` for what is none."""
 MESSAGES = Counter("messages", ("direction", "kind"))
 MESSAGES_REFUSED = Counter("messages_refused", ("reason",))
 """`quota`, `unreadable`, or `unbelieved`: what no key, run or token vouches for."""

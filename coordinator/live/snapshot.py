@@ -73,6 +73,10 @@ class CoordinatorNow(Strict):
     """What is wrong with it now, such as a full disk, with its dates."""
     misused: tuple[PasswordMisuse, ...] = ()
     """Users of the broker whose password somebody else may have."""
+    files_by_http: int = 0
+    """Bytes of files that devices have had by HTTP since it began."""
+    files_by_broker: int = 0
+    """Bytes that the exchange of blocks has sent since it began."""
 
     @property
     def hindered(self) -> DatedProblem | None:

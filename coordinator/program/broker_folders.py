@@ -81,6 +81,13 @@ def _certificates(home: Path, settings: CoordinatorSettings) -> Iterator[Watched
     known: tuple[KnownBroker, ...] = ()
     if settings.broker.local is None:
         yield from certificates_of(settings.broker.tls, home, "put a newer one there")
+    files = home / settings.files.certificate_file
+    if settings.files.serve and files.exists():
+        yield WatchedCertificate(
+            files,
+            "the certificate for serving files",
+            "devices fetch by the broker after that; `fleetledger coordinator provision` renews it",
+        )
     with suppress(BrokerFilesError):  # whoever writes the folders again says it
         known = known_brokers(home)
     for broker in known:

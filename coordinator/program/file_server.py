@@ -37,7 +37,7 @@ class FileServer:
         urls: FileUrls | None = None,
         features_of: Callable[[DeviceId], Collection[str]] = lambda device: (),
     ) -> None:
-        """With `urls` devices whose features have it are told where files lie by HTTPS."""
+        """With `urls` devices whose features have it are told where files lie by HTTP."""
         self._server = server
         self._blobs = blobs
         self._urls = urls
@@ -93,7 +93,7 @@ class FileServer:
             return body
         if HTTPS not in self._features_of(device):
             return body
-        urls = urls_of(body.offers, self._urls)
+        urls = urls_of(body.offers, self._urls, device)
         return body.model_copy(update={"urls": urls}) if urls else body
 
     def _source(self, offer: Offer) -> BlockSource:

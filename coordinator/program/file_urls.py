@@ -1,4 +1,4 @@
-"""URLs of large blobs for devices, by HTTPS: under a fixed prefix, or signed.
+"""URLs of large blobs for devices: at the coordinator, under a fixed prefix, or signed.
 
 A URL is a hint. Whether something lies there nobody asks here: a device that finds nothing, or the
 wrong thing, fetches through the broker.
@@ -16,7 +16,7 @@ from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES
 from fleetledger.coordinator.settings import FilesSection
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.offers import FileUrl, Offer
-from fleetledger.schemas.values import Digest
+from fleetledger.schemas.values import DeviceId, Digest
 
 log = logging.getLogger("coordinator.files")
 
@@ -28,8 +28,8 @@ _MOST_REMEMBERED = 1024
 class FileUrls(Protocol):
     """Says where files lie."""
 
-    def url(self, digest: Digest) -> str | None:
-        """Return where a blob may be fetched; None where that cannot be said."""
+    def url(self, device: DeviceId, digest: Digest) -> str | None:
+        """Return where a device may fetch a blob; None where that cannot be said."""
 
 
 class PrefixUrls:
@@ -38,7 +38,7 @@ class PrefixUrls:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix.rstrip("/")
 
-    def url(self, digest: Digest) -> str | None:
+    def url(self, device: DeviceId, digest: Digest) -> str | None:
         """Return where a blob may be fetched."""
         return f"{self._prefix}/{digest[:2]}/{digest}"
 
@@ -54,7 +54,7 @@ class SignedUrls:
         """URLs, and until when each is told."""
         self._told = False
 
-    def url(self, digest: Digest) -> str | None:
+    def url(self, device: DeviceId, digest: Digest) -> str | None:
         """Return a URL that counts for at least half of the time; None where none can be made."""
         known = self._signed.get(digest)
         if known is not None and self._clock() < known[1]:
@@ -84,11 +84,11 @@ def file_urls(settings: FilesSection, clock: Callable[[], float]) -> FileUrls | 
     return None
 
 
-def urls_of(offers: tuple[Offer, ...], places: FileUrls) -> tuple[FileUrl, ...]:
+def urls_of(offers: tuple[Offer, ...], places: FileUrls, device: DeviceId) -> tuple[FileUrl, ...]:
     """Return where the large ones of some offers lie: small blobs lie in the ledger."""
     made = []
     for offer in {item.digest: item for item in offers if item.size > SMALL_BLOB_BYTES}.values():
-        url = places.url(offer.digest)
+        url = places.url(device, offer.digest)
         if url is not None:
             made.append(_file_url(offer.digest, url))
     return tuple(item for item in made if item is not None)

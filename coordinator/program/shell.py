@@ -124,6 +124,8 @@ class CoordinatorParts:
     meters: Meters = field(default_factory=Meters)
     blocks: Callable[[], Counts] = Counts
     """What the exchange of blocks has carried."""
+    by_http: Callable[[], int] = int
+    """Returns how many bytes of files have gone by HTTP."""
     live: LiveWriter | None = None
     """Writes down what is known just now, where somebody may want to see it."""
     snapshots: SnapshotKeeper | None = None
@@ -229,7 +231,9 @@ class Shell:
             next_model_ns=None if next_ns is None else next_ns - engine.ahead_ns,
             waiting_version=engine.core.rollouts.waiting(),
         )
-        self._traffic.carried(self._parts.blocks())
+        blocks, by_http = self._parts.blocks(), self._parts.by_http()
+        self._traffic.carried(blocks, by_http)
+        live.note(files_by_broker=blocks.bytes_up, files_by_http=by_http)
         live.write(engine.core, engine.ledger.size, self._parts.meters, engine.ahead_ns)
 
     def _problems(self) -> Iterator[OpenProblem]:

@@ -59,12 +59,13 @@ class TrafficMeters:
         self.meters.add(MESSAGES, "out", kind)
         self.meters.add(TRAFFIC_BYTES, "out", kind, count=size)
 
-    def carried(self, blocks: Counts) -> None:
-        """Count what the exchange of blocks has carried since the start, as one kind."""
+    def carried(self, blocks: Counts, by_http: int = 0) -> None:
+        """Count what blocks by the broker, and HTTP, have carried since the start, a kind each."""
         self.meters.reach(MESSAGES, "in", "blocks", count=blocks.messages_down)
         self.meters.reach(MESSAGES, "out", "blocks", count=blocks.messages_up)
         self.meters.reach(TRAFFIC_BYTES, "in", "blocks", count=blocks.bytes_down)
         self.meters.reach(TRAFFIC_BYTES, "out", "blocks", count=blocks.bytes_up)
+        self.meters.reach(TRAFFIC_BYTES, "out", "http", count=by_http)
 
     def committed(self, seconds: float) -> None:
         """Note how long it took to decide about a group, and to write its entries."""

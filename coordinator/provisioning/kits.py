@@ -302,6 +302,7 @@ def _equip_coordinator(making: _Making) -> bool:
         make_private_folder(folder)
         write_secret(folder / kits.CA_FILE, making.authority.certificate)
         _write_issued(making.authority.user(PROXY), certificate, key)
+    _certify_files(making)
     sections: dict[str, TlsSettings | LocalBrokerSettings] = {}
     if settings.broker.tls is None:
         write_secret(home / kits.CA_FILE, making.authority.certificate)
@@ -334,6 +335,19 @@ def _equip_coordinator(making: _Making) -> bool:
     return True
 
 
+def _certify_files(making: _Making) -> None:
+    """Give the coordinator a certificate for the names at which devices fetch files, by HTTPS.
+
+    Those are the broker's, unless the settings name another; one that is there and counts stays.
+    """
+    files, home = making.settings.files, making.what.home
+    certificate, key = home / files.certificate_file, home / files.key_file
+    wanted = {files.host} if files.host is not None else {making.host, making.settings.broker.host}
+    known = set(names_of(certificate))
+    if not key.exists() or not wanted <= known or ends_soon(certificate, time.time_ns()):
+        _write_issued(making.authority.server(sorted(wanted | known)), certificate, key)
+
+
 def _kit_folder(what: Provisioning, device: DeviceId) -> Path:
     return what.out / DEVICES / device
 
@@ -363,6 +377,7 @@ def _kit_files(making: _Making, row: TableRow, token: Token | None) -> Iterator[
         data=None if data == NO_DATA else data,
         evaluation=row.evaluation or None,
         variant=row.variant,
+        files=making.settings.files.host,
     )
     yield kits.KIT_FILE, kit.toml()
     yield kits.CA_FILE, making.authority.certificate

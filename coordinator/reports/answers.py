@@ -214,6 +214,10 @@ class RetiredDevice(Strict):
     """That are held still."""
 
 
+_TOLD_BYTES = 2**20
+"""Of files, below which the line about the coordinator says nothing of them."""
+
+
 class CoordinatorRun(Strict):
     """Whether a coordinator runs, and how it is."""
 
@@ -236,6 +240,10 @@ class CoordinatorRun(Strict):
     """What is wrong with it now."""
     misused: tuple[PasswordMisuse, ...] = ()
     """Users of the broker whose password somebody else may have, of the last day."""
+    files_by_http: int = 0
+    """Bytes of files that devices have had by HTTP since it began."""
+    files_by_broker: int = 0
+    """Bytes of files and requests that it has sent by the broker's blocks since it began."""
 
     @property
     def hindered(self) -> bool:
@@ -246,7 +254,14 @@ class CoordinatorRun(Strict):
         if not self.running:
             return "NO COORDINATOR RUNS"
         since = "" if self.since is None else f" since {iso_time(self.since)}"
-        return f"coordinator runs{since}" + (", makes a model" if self.making_model else "")
+        sent = ""
+        if self.files_by_http + self.files_by_broker >= _TOLD_BYTES:
+            sent = (
+                f", sent {self.files_by_http / 2**20:.1f} MiB of files by HTTP and "
+                f"{self.files_by_broker / 2**20:.1f} by the broker"
+            )
+        model = ", makes a model" if self.making_model else ""
+        return f"coordinator runs{since}{model}{sent}"
 
 
 class LedgerNow(Strict):

@@ -135,6 +135,8 @@ def _run(live: LiveSnapshot | None, time_ns: int, ledger: Path) -> answers.Coord
         disconnected_since=None if not running or now.connected else now.disconnected_ns,
         problems=tuple(map(_trouble, now.problems)) if running else (),
         misused=now.misused if running else (),
+        files_by_http=now.files_by_http if running else 0,
+        files_by_broker=now.files_by_broker if running else 0,
     )
 
 

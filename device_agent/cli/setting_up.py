@@ -122,6 +122,7 @@ class KitInstallation:
                 data_folder=kit.data,
                 evaluation_folder=kit.evaluation,
                 variant=kit.variant or "reference",
+                files_host=kit.files,
                 password_file=kits.KIT_PASSWORD_FILE if password else None,
                 root=read_root(root, kit.fleet) if root.exists() else None,
                 tls=TlsSettings(

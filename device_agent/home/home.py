@@ -113,6 +113,8 @@ class NewHome:
     tls: TlsSettings | None = None
     evaluation_folder: str | None = None
     variant: VariantChoice = "reference"
+    files_host: str | None = None
+    """Of the coordinator, where it is not the broker's."""
 
     @property
     def settings(self) -> AgentSettings:
@@ -134,6 +136,7 @@ class NewHome:
                 samples="none" if self.data_folder is None else "pictures",
             ),
             model=sections.ModelSettings(variant=self.variant),
+            files=sections.FilesSettings(coordinator=self.files_host),
         )
 
 

@@ -17,7 +17,8 @@ from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.offers import HTTPS
 from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.values import Digest
-from fleetledger.transport.alternative_source import HttpsRules
+from fleetledger.transport.alternative_source import HttpsRules, OwnHost
+from fleetledger.transport.tls import find_tls
 
 Offering = TypeVar("Offering", Assignment, DesiredModel)
 
@@ -39,7 +40,7 @@ class HeardUrls:
                 return event
 
     def of(self, digest: Digest) -> str | None:
-        """Return where a file may be had by HTTPS; None where nobody said."""
+        """Return where a file may be had by HTTP; None where nobody said."""
         return next((urls[digest] for urls in self._urls.values() if digest in urls), None)
 
     def _without(self, body: Offering) -> Offering:
@@ -56,14 +57,17 @@ def https_rules(home: AgentHome) -> HttpsRules | None:
     if not files.https:
         return None
     ca_file = None if files.ca_file is None else home.folder / files.ca_file
-    rules = HttpsRules(frozenset(name.lower() for name in files.hosts), ca_file)
+    broker = home.settings.broker
+    tls = find_tls(broker.tls, home.folder, home.settings.device)
+    own = OwnHost(files.coordinator or broker.host, tls)
+    rules = HttpsRules(frozenset(name.lower() for name in files.hosts), ca_file, own)
     if ca_file is not None:
         rules.context()
     return rules
 
 
 def reported_capabilities(found: Capabilities, files: FilesSettings) -> Capabilities:
-    """Return what the coordinator is told: an owner who fetches nothing by HTTPS needs no URLs."""
+    """Return what the coordinator is told: an owner who fetches nothing by HTTP needs no URLs."""
     if files.https:
         return found
     return found.model_copy(update={"features": found.features - {HTTPS}})

@@ -94,15 +94,15 @@ def test_signed_urls_are_told_again_for_half_of_their_life(signing: type[Signing
     files = FilesSection(store="signing://bucket/blobs", seconds=600)
     urls = file_urls(files, lambda: now[0])
     assert urls is not None
-    first = urls.url(LARGE.digest)
+    first = urls.url(DEVICE, LARGE.digest)
     assert first is not None
     assert first.startswith(
         f"https://store.example.org/bucket/blobs/{LARGE.digest[:2]}/{LARGE.digest}?expires=600"
     )
     now[0] = 299.0
-    assert urls.url(LARGE.digest) == first
+    assert urls.url(DEVICE, LARGE.digest) == first
     now[0] = 301.0
-    assert urls.url(LARGE.digest) != first
+    assert urls.url(DEVICE, LARGE.digest) != first
     assert [seconds for _, seconds in signing.signed] == [600, 600]
 
 
