@@ -38,7 +38,7 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(54300, 9.1, 11.8, 54, 865),
+    "coordinator": Room(54450, 9.1, 11.8, 54, 867),
     "device_agent": Room(24150, 10.8, 13.2, 26, 341),
     "export": Room(7400, 10.3, 13.0, 6, 106),
     "learning": Room(19300, 7.9, 9.4, 27, 224),
@@ -46,7 +46,7 @@ CEILINGS: dict[str, Room] = {
     "runtime": Room(3400, 7.9, 9.6, 14, 42),
     "schemas": Room(6450, 8.1, 11.4, 4, 63),
     "simulator": Room(34450, 11.5, 13.9, 48, 529),
-    "transport": Room(7000, 8.5, 10.0, 7, 90),
+    "transport": Room(7550, 8.3, 9.7, 7, 101),
 }
 
 
