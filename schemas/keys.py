@@ -16,25 +16,19 @@ import base64
 import binascii
 import hashlib
 import re
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
 from fleetledger.runtime.errors import InvalidValueError, shorten
+from fleetledger.schemas.ed25519 import SEED_BYTES, library, pem_seed, seed_pem
 from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.values import ValidatedText
 
-if TYPE_CHECKING:  # an agent that checks no proof starts without it
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-        Ed25519PrivateKey,
-        Ed25519PublicKey,
-    )
-
-SIGNATURE_BYTES = 64
 _KNOWN_KEYS = 4096
-"""Public keys that are kept ready for checking."""
+"""Public keys whose bytes are kept ready for checking."""
 _ED25519 = b"\x01"
 """Names the algorithm in a note's key."""
 
@@ -111,15 +105,11 @@ class VerifyKey(ValidatedText):
 
     def check(self, signature: bytes, domain: str, message: bytes) -> None:
         """Raise `SignatureError` unless this key signed `message` for that purpose."""
-        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - see the top
-
-        try:
-            _ready(self).verify(signature, signed_bytes(domain, message))
-        except InvalidSignature:
+        if not library().verifies(_public(self), signature, signed_bytes(domain, message)):
             raise SignatureError(
                 f"signature: is not that of {self.name!r} over these bytes as {domain!r}; "
                 "they were altered, or somebody else signed them"
-            ) from None
+            )
 
 
 @dataclass(frozen=True)
@@ -127,52 +117,40 @@ class SigningKey:
     """A private key with its name; its text form is never shown by accident."""
 
     name: KeyName
-    private: Ed25519PrivateKey
+    seed: bytes = field(repr=False)
+    """The private key of RFC 8032, 32 bytes."""
 
     @classmethod
     def fresh(cls, name: KeyName) -> Self:
         """Return a new random key."""
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415
-            Ed25519PrivateKey,
-        )
-
-        return cls(name, Ed25519PrivateKey.generate())
+        return cls(name, secrets.token_bytes(SEED_BYTES))
 
     @classmethod
     def from_pem(cls, name: KeyName, data: bytes) -> Self:
-        """Read a key as `pem` wrote it; raise `SignatureError` for anything else."""
-        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415
-            Ed25519PrivateKey,
-        )
+        """Read a key in PEM, as `pem` or another program wrote it.
 
-        try:
-            private = serialization.load_pem_private_key(data, password=None)
-        except (ValueError, TypeError) as error:
-            raise SignatureError(f"key of {name!r}: no private key in PEM: {error}") from error
-        if not isinstance(private, Ed25519PrivateKey):
-            raise SignatureError(f"key of {name!r}: {type(private).__name__}; give an Ed25519 key")
-        return cls(name, private)
+        Raises `SignatureError` for anything else.
+        """
+        seed = pem_seed(data)
+        return cls(name, _foreign_seed(name, data) if seed is None else seed)
 
     @property
     def pem(self) -> bytes:
         """The key as unencrypted PKCS 8 in PEM: a file that its owner alone may read."""
-        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
-
-        return self.private.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
+        return seed_pem(self.seed)
 
     @cached_property
     def verify_key(self) -> VerifyKey:
         """The public half."""
-        return VerifyKey.of(self.name, self.private.public_key().public_bytes_raw())
+        return VerifyKey.of(self.name, self._public)
 
     def sign(self, domain: str, message: bytes) -> bytes:
         """Return the signature, 64 bytes, of `message` for that purpose."""
-        return self.private.sign(signed_bytes(domain, message))
+        return library().sign(self.seed, self._public, signed_bytes(domain, message))
+
+    @cached_property
+    def _public(self) -> bytes:
+        return library().public(self.seed)
 
 
 def signed_bytes(domain: str, message: bytes) -> bytes:
@@ -196,13 +174,24 @@ def read_verify_key(text: str) -> VerifyKey:
 
 
 @lru_cache(maxsize=_KNOWN_KEYS)
-def _ready(key: VerifyKey) -> Ed25519PublicKey:
-    """Return a public key to check with; to make it costs as much as a tenth of a check."""
+def _public(key: VerifyKey) -> bytes:
+    return key.public
+
+
+def _foreign_seed(name: KeyName, data: bytes) -> bytes:
+    """Return the seed in a file that another program wrote."""
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - rarely needed
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415
-        Ed25519PublicKey,
+        Ed25519PrivateKey,
     )
 
-    return Ed25519PublicKey.from_public_bytes(key.public)
+    try:
+        private = serialization.load_pem_private_key(data, password=None)
+    except (ValueError, TypeError) as error:
+        raise SignatureError(f"key of {name!r}: no private key in PEM: {error}") from error
+    if not isinstance(private, Ed25519PrivateKey):
+        raise SignatureError(f"key of {name!r}: {type(private).__name__}; give an Ed25519 key")
+    return private.private_bytes_raw()
 
 
 def _key_hash(name: str, key: bytes) -> bytes:

@@ -15,8 +15,9 @@ from typing_extensions import Self
 
 from fleetledger.runtime.errors import shorten
 from fleetledger.runtime.strict import Strict
+from fleetledger.schemas.ed25519 import SIGNATURE_BYTES
 from fleetledger.schemas.errors import SignatureError
-from fleetledger.schemas.keys import SIGNATURE_BYTES, SigningKey, VerifyKey
+from fleetledger.schemas.keys import SigningKey, VerifyKey
 
 
 class KeySignature(Strict):

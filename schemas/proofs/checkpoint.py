@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing_extensions import Self
 
 from fleetledger.runtime.errors import shorten
+from fleetledger.schemas.ed25519 import SIGNATURE_BYTES
 from fleetledger.schemas.errors import SignatureError
-from fleetledger.schemas.keys import SIGNATURE_BYTES, SigningKey, VerifyKey
+from fleetledger.schemas.keys import SigningKey, VerifyKey
 from fleetledger.schemas.values import Digest, FleetId
 
 MAX_NOTE_BYTES = 4096

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from fleetledger.coordinator.ledger.keys import key_folder
 from fleetledger.runtime.private_file import write_private
 from fleetledger.schemas.keys import KeyName, SigningKey
@@ -30,8 +28,7 @@ def seeded_noise(round_seed: int, who: str) -> bytes:
 
 def seeded_key(seed: int, name: KeyName) -> SigningKey:
     """Return the key of a name."""
-    private = Ed25519PrivateKey.from_private_bytes(seeded_secret(seed, "key", name))
-    return SigningKey(name, private)
+    return SigningKey(name, seeded_secret(seed, "key", name))
 
 
 def install_key(home: Path, fleet: FleetId, seed: int) -> SigningKey:

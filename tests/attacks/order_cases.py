@@ -217,7 +217,7 @@ PLACES = (
     Case(
         "a release by another device's key under the release key's name",
         "device",
-        lambda: sends(release(6, 3, by=SigningKey(KEY.name, OTHER_DEVICE.private))),
+        lambda: sends(release(6, 3, by=SigningKey(KEY.name, OTHER_DEVICE.seed))),
         "does not name for releases",
     ),
 )

@@ -28,7 +28,7 @@ KEY = SigningKey.fresh(NAME)
 
 def test_a_signature_is_ed25519s_over_domain_and_message() -> None:
     private = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(RFC_PRIVATE))
-    key = SigningKey(NAME, private)
+    key = SigningKey(NAME, bytes.fromhex(RFC_PRIVATE))
     assert key.verify_key.public.hex() == RFC_PUBLIC
     assert key.sign("", bytes.fromhex("af82")).hex() == RFC_SIGNATURE
     assert key.sign("letter", b"text") == private.sign(b"letter\x00text")
@@ -76,7 +76,16 @@ def test_every_changed_bit_of_a_signature_is_refused() -> None:
 
 def test_a_key_survives_its_file() -> None:
     again = SigningKey.from_pem(NAME, KEY.pem)
+    assert again == KEY
     assert again.verify_key == KEY.verify_key
+
+
+def test_a_file_is_as_openssl_writes_it_and_read_as_others_write_it() -> None:
+    private = Ed25519PrivateKey.from_private_bytes(KEY.seed)
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    assert KEY.pem == private.private_bytes(pem, pkcs8, serialization.NoEncryption())
+    for other in (KEY.pem.replace(b"\n", b"\r\n"), b"a comment\n" + KEY.pem, KEY.pem[:-1]):
+        assert SigningKey.from_pem(NAME, other) == KEY
 
 
 def test_a_file_that_holds_no_such_key_is_refused_by_name() -> None:
@@ -104,8 +113,8 @@ def test_a_key_that_was_copied_with_spaces_around_is_read() -> None:
 
 
 def test_the_text_of_a_signing_key_does_not_hold_the_private_key() -> None:
-    private = KEY.private.private_bytes_raw().hex()
-    assert private not in repr(KEY)
+    assert KEY.seed.hex() not in repr(KEY)
+    assert repr(KEY.seed) not in repr(KEY)
     assert "PRIVATE" not in repr(KEY)
 
 
