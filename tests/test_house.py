@@ -44,7 +44,7 @@ CEILINGS: dict[str, Room] = {
     "learning": Room(19300, 7.9, 9.4, 27, 224),
     "methods": Room(18300, 11.8, 14.9, 36, 139),
     "runtime": Room(3400, 7.9, 9.6, 14, 42),
-    "schemas": Room(6450, 8.1, 11.4, 4, 63),
+    "schemas": Room(6650, 8.0, 11.3, 4, 63),
     "simulator": Room(34450, 11.5, 13.9, 48, 529),
     "transport": Room(7550, 8.3, 9.7, 7, 101),
 }
