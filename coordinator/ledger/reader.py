@@ -28,7 +28,12 @@ from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.proofs.consistency import ConsistencyProof
 from fleetledger.schemas.proofs.inclusion import InclusionProof
 from fleetledger.schemas.proofs.tree import EMPTY_ROOT, HASH_BYTES
-from fleetledger.schemas.proofs.tree_proofs import consistency_proof, inclusion_proof, root_at
+from fleetledger.schemas.proofs.tree_proofs import (
+    consistency_proof,
+    inclusion_path,
+    inclusion_proof,
+    root_at,
+)
 from fleetledger.schemas.values import Digest
 
 _PAGE = 512
@@ -288,6 +293,11 @@ class LedgerReader:
         """Return the proof that an entry is in the ledger of `size`; raise `ProofError`."""
         self._check_size(size)
         return inclusion_proof(self.tree, index, size)
+
+    def inclusion_path(self, index: int, size: int) -> list[bytes]:
+        """Return the hashes of `inclusion_proof` as bytes, lowest first."""
+        self._check_size(size)
+        return inclusion_path(self.tree, index, size)
 
     def consistency_proof(self, first: int, second: int) -> ConsistencyProof:
         """Return the proof that the ledger only grew between two sizes; raise `ProofError`."""

@@ -6,26 +6,36 @@ proves more. Where the device has said which checkpoint it knows, the way from t
 
 from __future__ import annotations
 
+from typing import Any
+
 from fleetledger.coordinator.ledger.entry_proofs import prove
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.presence import SeenCheckpoint
-from fleetledger.schemas.proofs.consistency import ConsistencyProof
 from fleetledger.schemas.receipts import Accepted, Receipt
 
 
-def with_proof(receipt: Receipt, ledger: LedgerReader, seen_size: int | None) -> Receipt:
-    """Return the receipt with its proof; as it is, where it accepts nothing or nobody signs."""
-    answer, newest = receipt.answer, ledger.checkpoint
+def with_proof(receipt: Receipt, ledger: LedgerReader, seen_size: int | None) -> dict[str, Any]:
+    """Return a receipt's body as JSON, with its proof.
+
+    It has none where it accepts nothing or nobody signs. The proof is the JSON of an `EntryProof`,
+    of values that the ledger has checked: to make the models takes longer than to read the proof.
+    """
+    body, answer, newest = receipt.model_dump(mode="json"), receipt.answer, ledger.checkpoint
     if not isinstance(answer, Accepted) or newest is None or newest.note is None:
-        return receipt
-    proof = prove(ledger, answer.ledger_index)
-    grown: ConsistencyProof | None = None
+        return body
+    index = answer.ledger_index
+    path = [node.hex() for node in ledger.inclusion_path(index, newest.size)]
+    body["answer"]["proof"] = {
+        "entry": ledger.entry(index).canonical.decode(),
+        "inclusion": {"index": index, "size": newest.size, "path": path},
+        "checkpoint": newest.note,
+    }
     if seen_size is not None and seen_size <= newest.size:
         grown = ledger.consistency_proof(seen_size, newest.size)
-    proven = Accepted(ledger_index=answer.ledger_index, proof=proof, grown=grown)
-    return receipt.model_copy(update={"answer": proven})
+        body["answer"]["grown"] = grown.model_dump(mode="json")
+    return body
 
 
 def with_cohort_proof(body: Assignment, ledger: LedgerReader, index: int) -> Assignment:

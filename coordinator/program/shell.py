@@ -491,9 +491,6 @@ class Shell:
 
     def _send(self, request: SendToDevice) -> None:
         body = request.body
-        if isinstance(body, Receipt):
-            live = self._parts.engine.core.live.seen(request.device)
-            body = with_proof(body, self._parts.engine.ledger, live.seen_size)
         try:
             if isinstance(body, Assignment) and body.cohort is not None:
                 body = self._of_cohort(body, body.cohort)
@@ -506,15 +503,20 @@ class Shell:
         if version is None and body.kind not in SETTLED:
             return  # the device could not read it; once it is led it is told everything
         topic = self._parts.topics.down(request.device, request.leaf)
-        envelope = self._parts.sender.seal(
-            body,
-            sent_ms=self._parts.clock.time_ms(),
-            refers_to=request.refers_to,
-            topic=topic,
-            version=version,
-        )
+        if isinstance(body, Receipt):
+            live = self._parts.engine.core.live.seen(request.device)
+            told = with_proof(body, self._parts.engine.ledger, live.seen_size)
+        else:
+            told = body.model_dump(mode="json")
         try:
-            data = encode(envelope)
+            data = self._parts.sender.write(
+                body.kind,
+                told,
+                topic=topic,
+                sent_ms=self._parts.clock.time_ms(),
+                refers_to=request.refers_to,
+                version=version,
+            )
         except EnvelopeError as error:
             log.warning("%s: not sent: %s", request.device, error, extra=about("message.not_sent"))
             return

@@ -26,19 +26,28 @@ def root_at(nodes: Nodes, size: int) -> Digest:
 
 def inclusion_proof(nodes: Nodes, index: int, size: int) -> InclusionProof:
     """Return the proof that an entry is in the log of `size`; `ProofError` where it is not."""
+    path = inclusion_path(nodes, index, size)
+    return InclusionProof(index=index, size=size, path=tuple(map(_digest, path)))
+
+
+def inclusion_path(nodes: Nodes, index: int, size: int) -> list[bytes]:
+    """Return the hashes beside the way from an entry up to the root, lowest first.
+
+    Raises `ProofError` where the log of `size` has no such entry.
+    """
     if not 0 <= index < size:
         raise ProofError(f"index: {index} is no entry of a log of {size}; give 0 to {size - 1}")
     path: list[bytes] = []
-    start, end = 0, size
-    while end - start > 1:
-        middle = start + _left_leaves(end - start)
-        if index < middle:
-            path.append(_root(nodes, middle, end))
-            end = middle
-        else:
-            path.append(_root(nodes, start, middle))
-            start = middle
-    return InclusionProof(index=index, size=size, path=_from_below(path))
+    level = 0
+    while size > 1 << level:
+        beside = index >> level ^ 1
+        start = beside << level
+        if start + (1 << level) <= size:
+            path.append(nodes.subtree(level, beside))
+        elif start < size:  # the last one of its level, which is not whole
+            path.append(_root(nodes, start, size))
+        level += 1
+    return path
 
 
 def consistency_proof(nodes: Nodes, first: int, second: int) -> ConsistencyProof:
@@ -81,4 +90,8 @@ def _root(nodes: Nodes, start: int, end: int) -> bytes:
 
 
 def _from_below(path: list[bytes]) -> tuple[Digest, ...]:
-    return tuple(Digest.known(sibling.hex()) for sibling in reversed(path))
+    return tuple(map(_digest, reversed(path)))
+
+
+def _digest(node: bytes) -> Digest:
+    return Digest.known(node.hex())

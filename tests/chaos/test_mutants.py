@@ -47,7 +47,7 @@ def test_a_coordinator_that_answers_before_its_commit_is_found(
 ) -> None:
     append = Ledger.append
     # What the ledger does not have cannot be proven, so that a coordinator that proves would fail.
-    monkeypatch.setattr(shell, "with_proof", lambda receipt, *_: receipt)
+    monkeypatch.setattr(shell, "with_proof", lambda receipt, *_: receipt.model_dump(mode="json"))
 
     def late(self: Ledger, group: Any, small_blobs: Any = None, pruned: Any = None) -> None:
         """Commit contributions with whatever comes next."""

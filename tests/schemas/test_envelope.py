@@ -24,10 +24,14 @@ from fleetledger.schemas.envelope import (
     encode,
 )
 from fleetledger.schemas.errors import EnvelopeError
+from fleetledger.schemas.keys import SigningKey
 from fleetledger.schemas.message import Message
+from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
 from tests.schemas.examples import EXAMPLES, KEY, sender
 
+TOPIC = FleetTopics(FleetId("harbour")).up(DeviceId("crane-7"), "msg")
+SIGNER = SigningKey.fresh("harbour/crane-7")
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | TEXT
 BODIES = st.dictionaries(TEXT, SCALARS | st.lists(SCALARS, max_size=3), max_size=4)
@@ -109,6 +113,25 @@ def test_noise_is_refused_as_an_envelope_error(noise: bytes) -> None:
 def test_every_kind_of_message_survives_the_wire(body: Message) -> None:
     arrived = decode(encode(sender().seal(body, sent_ms=0)))
     assert arrived.read(type(body)) == body
+
+
+@pytest.mark.parametrize("signer", [None, SIGNER], ids=["unsigned", "signed"])
+@pytest.mark.parametrize("body", EXAMPLES, ids=lambda body: f"{body.kind}")
+def test_a_message_is_written_as_its_envelope_would_be(
+    body: Message, signer: SigningKey | None
+) -> None:
+    said: dict[str, Any] = {"sent_ms": 5, "topic": TOPIC, "refers_to": Digest.of(b"birth")}
+    sealing, writing = sender(), sender()
+    sealing.signer = writing.signer = signer
+    for _ in range(2):
+        sealed = encode(sealing.seal(body, **said))
+        assert writing.write(body.kind, body.model_dump(mode="json"), **said) == sealed
+
+
+def test_what_is_too_long_is_not_written() -> None:
+    body = {"reason": "x" * frame.MAX_HEADER_BYTES}
+    with pytest.raises(EnvelopeError, match="header: .* bytes of 'nothing' exceed 131072"):
+        sender().write("nothing", body, sent_ms=0, topic=TOPIC)
 
 
 def test_a_sender_counts_its_messages_and_says_who_it_is() -> None:

@@ -53,6 +53,8 @@ class Bounds:
         if body.round is not None:
             return self._beyond_most(body, {})
         before = self._state.contributions.counted.samples(device, body.lineage, body.key.stage)
+        if sum(body.samples.values()) + sum(before.values()) <= self._rules.max_samples_per_class:
+            return None
         if self._beyond_most(body, self._resolved(before)) is None:
             return None
         return self._beyond_most(body, self._given(device, body))

@@ -392,7 +392,8 @@ def _held(key: PartKey, part: KnownPart) -> tuple[HeldPart, ...]:
     """Return a part as it is held; nothing where it was withdrawn."""
     if part.payload is None:
         return ()
-    return (HeldPart(key=key, revision=part.revision, payload=part.payload),)
+    # Of values that were checked, several times for every contribution.
+    return (HeldPart.model_construct(key=key, revision=part.revision, payload=part.payload),)
 
 
 @dataclass

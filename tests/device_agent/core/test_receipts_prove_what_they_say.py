@@ -82,7 +82,7 @@ def receipt_of(agent: Driven, ledger: Ledger, index: int) -> Receipt:
         answer=Accepted(ledger_index=index),
     )
     seen = agent.state.records.seen
-    return with_proof(plain, ledger, None if seen is None else seen.size)
+    return Receipt.read(with_proof(plain, ledger, None if seen is None else seen.size))
 
 
 def compute_another(agent: Driven, content: str) -> None:
@@ -278,6 +278,6 @@ def test_a_comparison_is_proven_by_its_entry_alone(
     draft = EntryDraft(entry.kind, DEVICE, entry.model_dump(mode="json"), DEVICE)
     answer = Accepted(ledger_index=ledger.append([draft])[0].index)
     plain = Receipt(about="comparison", key=body.key, answer=answer)
-    agent.receipt(with_proof(plain, ledger, None))
+    agent.receipt(Receipt.read(with_proof(plain, ledger, None)))
     left = any(key.about == "comparison" for key in agent.state.records.outbox)
     assert left == (images != 7)
