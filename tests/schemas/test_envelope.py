@@ -130,7 +130,7 @@ def test_a_message_is_written_as_its_envelope_would_be(
 
 def test_what_is_too_long_is_not_written() -> None:
     body = {"reason": "x" * frame.MAX_HEADER_BYTES}
-    with pytest.raises(EnvelopeError, match="header: .* bytes of 'nothing' exceed 131072"):
+    with pytest.raises(EnvelopeError, match=r"header: .* bytes of 'nothing' exceed 131072"):
         sender().write("nothing", body, sent_ms=0, topic=TOPIC)
 
 
