@@ -53,7 +53,7 @@ from fleetledger.schemas.presence import CoordinatorDeath
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId, Digest
 from fleetledger.schemas.wire import OWN, WireVersions
-from fleetledger.transport.brokers.log_watch import PasswordMisuse
+from fleetledger.transport.access import PasswordMisuse
 from fleetledger.transport.clock import SYSTEM_CLOCK, Clock, steady_time
 from fleetledger.transport.interface import Connection, OutgoingMessage
 from fleetledger.transport.transfer import BlockExchange, Party

@@ -18,9 +18,11 @@ from fleetledger.coordinator.actions.registry import ACTIONS
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.entry import OPERATOR
 from fleetledger.coordinator.ledger_view import LedgerView
+from fleetledger.coordinator.paths import DEFAULT_HOME, HOME_VARIABLE
 from fleetledger.coordinator.program.command_client import accepted, answers_to, submit_all
 from fleetledger.coordinator.program.operator import actor_of
 from fleetledger.coordinator.reports.answers import FleetNow
+from fleetledger.coordinator.reports.fleet import fleet_of
 from fleetledger.coordinator.reports.reports import (
     ClassesReport,
     DeviceReport,
@@ -30,7 +32,7 @@ from fleetledger.coordinator.reports.reports import (
     StagesReport,
 )
 from fleetledger.coordinator.reports.rollouts.report import RolloutReport, RolloutsReport
-from fleetledger.coordinator.settings import DEFAULT_HOME, HOME_VARIABLE, load
+from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.models.queries import ModelReport
 from fleetledger.runtime.command_output import ActionReport
@@ -90,7 +92,7 @@ class Coordinator:
 
         It is what `coordinator status --json` prints, of all devices or of those that are named.
         """
-        return home_reports.fleet_of(self.home, _chosen(devices, tags))
+        return fleet_of(self.home, _chosen(devices, tags))
 
     def devices(self, *, tags: Iterable[str] | None = None) -> DevicesReport:
         """Return every device with its tags and its model, as `device list --json` prints it."""

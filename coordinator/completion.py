@@ -13,8 +13,7 @@ from pathlib import Path
 
 import typer
 
-from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.settings import DEFAULT_HOME
+from fleetledger.coordinator.paths import DEFAULT_HOME, ledger_path
 
 Complete = Callable[[typer.Context, str], list[str]]
 MOST = 500

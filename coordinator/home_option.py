@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fleetledger.coordinator.settings import DEFAULT_HOME, HOME_VARIABLE
+from fleetledger.coordinator.paths import DEFAULT_HOME, HOME_VARIABLE
 from fleetledger.runtime.shown_commands import OF_OPERATORS, remember_home
 
 

@@ -9,11 +9,9 @@ from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.file import read_live
-from fleetledger.coordinator.reports.answers import FleetNow
 from fleetledger.coordinator.reports.contributions import class_facts
-from fleetledger.coordinator.reports.fleet import fleet_now, narrowed
+from fleetledger.coordinator.reports.fleet import EVERY_DEVICE, fleet_now, narrowed
 from fleetledger.coordinator.reports.model_waits import version_wait
-from fleetledger.coordinator.reports.needs import at_home
 from fleetledger.coordinator.reports.reports import (
     ClassesReport,
     DeviceReport,
@@ -26,7 +24,6 @@ from fleetledger.coordinator.reports.reports import (
 from fleetledger.coordinator.reports.rollouts.lookup import one_rollout, summaries
 from fleetledger.coordinator.reports.rollouts.report import RolloutReport, RolloutsReport
 from fleetledger.coordinator.reports.stages import all_stages
-from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models import queries as model_queries
@@ -35,23 +32,6 @@ from fleetledger.coordinator.topics.proxy import views as proxy_views
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.stages import views as stage_views
-
-EVERY_DEVICE = DeviceChoice()
-
-
-def fleet_of(home: Path, choice: DeviceChoice = EVERY_DEVICE) -> FleetNow:
-    """Return what `coordinator status` shows, of some devices or of all."""
-    settings = load(home) if (home / FILE_NAME).is_file() else None
-    named = str(settings.fleet) if settings else ""
-    told = {
-        "learning": settings is None or settings.learning,
-        "trial": settings is not None and settings.trial,
-    }
-    with ledger_of(home) as ledger:
-        fleet = fleet_now(ledger, read_live(home), time.time_ns(), named)
-        here = tuple(at_home(need, home) for need in fleet.needs)
-        fleet = fleet.model_copy(update={**told, "needs": here})
-        return fleet if choice.is_open else narrowed(fleet, chosen_in(ledger, choice))
 
 
 def devices_of(home: Path, choice: DeviceChoice = EVERY_DEVICE) -> DevicesReport:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+FILE_NAME = "coordinator.toml"
+"""Settings of the coordinator."""
+HOME_VARIABLE = "FLEETLEDGER_COORDINATOR"
+DEFAULT_HOME = "coordinator-home"
+
 
 def ledger_path(home: Path) -> Path:
     """Return the path of the ledger's database."""

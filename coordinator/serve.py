@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from fleetledger.coordinator import assembly
 from fleetledger.coordinator.errors import LedgerLockedError
+from fleetledger.coordinator.paths import FILE_NAME
 from fleetledger.coordinator.program.broker import mqtt_settings
 from fleetledger.coordinator.program.file_hosting import hosted_urls
 from fleetledger.coordinator.program.shell import Shell
 from fleetledger.coordinator.program.webhook import Webhook
 from fleetledger.coordinator.program.workers.connection import SHARED_LEAVES
 from fleetledger.coordinator.program.workers.worker import WorkerPlan
-from fleetledger.coordinator.settings import FILE_NAME, CoordinatorSettings, load
+from fleetledger.coordinator.settings import CoordinatorSettings, load
 from fleetledger.runtime.home_identity import remember
 from fleetledger.runtime.log_lines import LogFormat, LogLevel, about
 from fleetledger.runtime.log_setup import logging_on
@@ -37,8 +38,8 @@ import threading
 
 from fleetledger.runtime.log_lines import LogEvent
 from fleetledger.runtime.log_setup import EventLog
-from fleetledger.transport.access import BROKER_LOG
-from fleetledger.transport.brokers.log_watch import LogWatch, PasswordMisuse
+from fleetledger.transport.access import BROKER_LOG, PasswordMisuse
+from fleetledger.transport.brokers.log_watch import LogWatch
 from fleetledger.transport.clock import Clock
 from fleetledger.transport.errors import ThreadEndedError
 from fleetledger.transport.interface import IncomingMessage

@@ -23,6 +23,7 @@ from fleetledger.coordinator.core.rules import (
     SilenceRules,
     StageRules,
 )
+from fleetledger.coordinator.paths import FILE_NAME
 from fleetledger.coordinator.topics.rollouts.plan import plan_content
 from fleetledger.methods.training.robust import refuse_hidden
 from fleetledger.runtime.commented_toml import write_new_settings
@@ -32,9 +33,6 @@ from fleetledger.schemas.offers import MAX_URL, HttpsUrl
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.transport.mqtt_settings import BrokerHost, BrokerSettings
 
-FILE_NAME = "coordinator.toml"
-HOME_VARIABLE = "FLEETLEDGER_COORDINATOR"
-DEFAULT_HOME = "coordinator-home"
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 

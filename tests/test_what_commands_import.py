@@ -12,6 +12,7 @@ import pytest
 from fleetledger.device_agent.home.home import AgentHome, NewHome, write_home
 from fleetledger.device_agent.home.status_file import write_status
 from fleetledger.schemas.values import DeviceId, FleetId
+from tests.coordinator.every_kind.facts import unpack
 from tests.device_agent.cli.test_doctor_and_status import status_of
 
 ROOT = Path(__file__).parents[1]
@@ -42,7 +43,12 @@ class Case:
     """Heavy packages that it cannot do without."""
 
 
-CASES = (Case(("agent", "status"), 0, 35, "agent"),)
+CASES = (
+    Case(("--help",), 0, 1),
+    Case(("agent", "status"), 0, 35, "agent"),
+    Case(("agent", "--help"), 0, 35),
+    Case(("coordinator", "status"), 3, 199, "coordinator"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +60,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     opened = AgentHome.open(agent)
     now = {"process": os.getpid(), "written_ns": time.time_ns()}
     write_status(opened.status_file, status_of(opened, **now))
-    return {"agent": agent}
+    return {"agent": agent, "coordinator": unpack(folder / "coordinator")}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(case.arguments))
@@ -71,7 +77,7 @@ def test_a_command_imports_what_its_answer_needs(case: Case, homes: dict[str, Pa
     code, *imported = done.stdout.rpartition("IMPORTED ")[2].split()
     assert int(code) == case.code, done.stderr
     packages = {name.partition(".")[0] for name in imported}
-    assert "pydantic" in packages
+    assert "typer" in packages
     assert packages & HEAVY <= case.heavy
     own = sorted(name for name in imported if name.startswith("fleetledger."))
     assert len(own) <= case.modules, own

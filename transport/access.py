@@ -20,6 +20,10 @@ import secrets
 from collections.abc import Iterable
 from typing import Literal
 
+from pydantic import Field
+
+from fleetledger.runtime.count_words import count_of
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.envelope import COORDINATOR, PROXY
 from fleetledger.schemas.topics import (
     DOWN_LEAVES,
@@ -117,3 +121,33 @@ def mosquitto_access_file(fleet: str = _ANY_FLEET, shut_out: Iterable[str] = ())
 def shuts_out(rules: str, user: str) -> bool:
     """Return whether the text of a Mosquitto `acl_file` lets a user do nothing."""
     return f"{_SHUT_OUT.format(user)}\n" in rules
+
+
+class PasswordMisuse(Strict):
+    """What was seen of a user whose password or certificate somebody else may have."""
+
+    user: str = Field(max_length=200)
+    foreign: int = 0
+    """Sessions under client ids that are not the user's."""
+    client_id: str = ""
+    """The last of these ids, shortened."""
+    opened: int = 0
+    """Most sessions opened within ten minutes."""
+    held: int = 0
+    """Most sessions at a time."""
+    since_ns: int
+    last_ns: int
+    """Of the first and the last sign, in nanoseconds since 1970."""
+
+    @property
+    def sentence(self) -> str:
+        """What was seen, in words."""
+        signs = []
+        if self.foreign:
+            times = "once" if self.foreign == 1 else f"{self.foreign} times"
+            signs.append(f"{times} under the name of somebody else ({self.client_id})")
+        if self.held:
+            signs.append(f"with up to {count_of(self.held, 'session')} at a time")
+        if self.opened:
+            signs.append(f"up to {self.opened} times in ten minutes")
+        return f"{self.user} connected to the broker {', '.join(signs)}"

@@ -11,10 +11,10 @@ import typer
 
 from fleetledger.coordinator.cli.common import done
 from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.paths import FILE_NAME
 from fleetledger.coordinator.program.broker_folders import KnownBroker
 from fleetledger.coordinator.provisioning.broker_access import local_port_of, write_access
 from fleetledger.coordinator.settings import (
-    FILE_NAME,
     CoordinatorSettings,
     LocalBrokerSettings,
     load,

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fleetledger.coordinator import completion
-from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.errors import CommandError
-from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.program.command_client import carried_out
-from fleetledger.coordinator.reports.command_previews import preview_push
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
-from fleetledger.coordinator.topics.devices.views import chosen_in
-from fleetledger.coordinator.topics.models.commands import PinDevices, PushModel
-from fleetledger.coordinator.trust.release_key import waits_for_key
 from fleetledger.runtime import command_output
 from fleetledger.runtime.command_output import ActionReport, confirm
-from fleetledger.runtime.console import console_for_people
 from fleetledger.runtime.shown_commands import with_homes
 from fleetledger.schemas.values import ClassName, DeviceId
+
+if TYPE_CHECKING:  # what acts is imported by the commands that act
+    from fleetledger.coordinator.core.commands import Command
+    from fleetledger.coordinator.topics.models.commands import PinDevices, PushModel
 
 Tagged = Annotated[
     list[str] | None,
@@ -50,6 +46,8 @@ def command(
 
     `reaches` are the sentences that were said of it before; `then` follows it in the home.
     """
+    from fleetledger.coordinator.program.command_client import carried_out  # noqa: PLC0415
+
     answer = carried_out(home, body)
     report = ActionReport(
         said=(answer.text,),
@@ -77,6 +75,8 @@ def say(text: str, *, as_json: bool = False) -> None:
 
     With `as_json` it goes to standard error, since standard output is for programs.
     """
+    from fleetledger.runtime.console import console_for_people  # noqa: PLC0415 - rich is heavy
+
     console_for_people(stderr=as_json).print(with_homes(text), markup=False, soft_wrap=True)
 
 
@@ -87,10 +87,13 @@ def confirm_push(
 
     Raises `NobodyToAskError` as `confirm` does.
     """
-    choice, over_pins = (
-        DeviceChoice(devices=body.devices, tags=body.tags),
-        isinstance(body, PinDevices),
-    )
+    from fleetledger.coordinator.ledger.reader import ledger_of  # noqa: PLC0415 - with what needs it
+    from fleetledger.coordinator.reports.command_previews import preview_push  # noqa: PLC0415
+    from fleetledger.coordinator.topics.models.commands import PinDevices  # noqa: PLC0415
+    from fleetledger.coordinator.trust.release_key import waits_for_key  # noqa: PLC0415
+
+    choice = DeviceChoice(devices=body.devices, tags=body.tags)
+    over_pins = isinstance(body, PinDevices)
     with ledger_of(home) as ledger:
         lines = preview_push(
             ledger, choice, version, over_pins=over_pins, unsigned=waits_for_key(home)
@@ -125,6 +128,10 @@ def for_each(
     One that is refused keeps no other from it. `what` is done, as in "Shut out"; `then` follows
     once for all of them. Raises `CommandError` where nobody is named or meant, and as `confirm`.
     """
+    from fleetledger.coordinator.ledger.reader import ledger_of  # noqa: PLC0415 - with what needs it
+    from fleetledger.coordinator.program.command_client import carried_out  # noqa: PLC0415
+    from fleetledger.coordinator.topics.devices.views import chosen_in  # noqa: PLC0415
+
     if choice.is_open:
         raise CommandError("device: none is named; name devices, or choose some by `--tag`")
     devices = choice.devices or ()

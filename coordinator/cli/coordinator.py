@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
 import typer
-from rich.live import Live
 
 from fleetledger.coordinator import completion
 from fleetledger.coordinator import settings as settings_module
 from fleetledger.coordinator.cli import common
 from fleetledger.coordinator.cli.broker_config import broker_config
 from fleetledger.coordinator.cli.provision import provision
+from fleetledger.coordinator.cli.status import status
 from fleetledger.coordinator.cli.trust import FirstRoot
 from fleetledger.coordinator.core.phrases import some
 from fleetledger.coordinator.errors import QuestionError
 from fleetledger.coordinator.home_option import HOME, Home
-from fleetledger.coordinator.home_reports import fleet_of, rounds_of, stages_of
+from fleetledger.coordinator.home_reports import rounds_of, stages_of
 from fleetledger.coordinator.program.tokens import invite
 from fleetledger.coordinator.provisioning.broker_access import close_access, open_access
 from fleetledger.coordinator.proxy import settings as proxy_settings
@@ -37,62 +36,12 @@ from fleetledger.coordinator.topics.rounds.commands import ResumeRounds
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
 from fleetledger.runtime import command_output
 from fleetledger.runtime.command_output import ActionReport, AsJson, show
-from fleetledger.runtime.console import console_for_people
 from fleetledger.runtime.count_words import count_of
-from fleetledger.runtime.exit_codes import ExitCode
 from fleetledger.runtime.log_lines import LogFormat, LogLevel
 from fleetledger.runtime.log_options import FormatOption, LevelOption
 from fleetledger.runtime.shown_commands import PROGRAM
-from fleetledger.runtime.tables import drawn
 from fleetledger.schemas.values import BootId, DeviceId, FleetId
 from fleetledger.transport.mqtt_settings import read_host
-
-Watch = Annotated[
-    float | None,
-    typer.Option(
-        "--watch",
-        metavar="SECONDS",
-        min=0.2,
-        help="Draw it again every so many seconds, until interrupted.",
-    ),
-]
-
-
-def status(
-    device: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Only this device; may be given several times.", autocompletion=completion.devices
-        ),
-    ] = None,
-    tag: common.Tagged = None,
-    home: Home = HOME,
-    watch: Watch = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show what needs a person, who is there, which model runs where and how well.
-
-    Exits with 3 where no coordinator runs, and with 4 where something needs a person now.
-    """
-    choice = DeviceChoice.read(device, tag)
-    if watch is None or as_json:
-        fleet = fleet_of(home, choice)
-        show(fleet, as_json=as_json)
-        if not fleet.coordinator.running:
-            raise typer.Exit(ExitCode.NOT_RUNNING)
-        if any(need.urgency == "now" for need in fleet.needs):
-            raise typer.Exit(ExitCode.NEEDS_A_PERSON)
-        return
-    with Live(
-        drawn(fleet_of(home, choice), console_for_people().width), auto_refresh=False
-    ) as screen:
-        while True:
-            try:
-                time.sleep(watch)
-                screen.update(drawn(fleet_of(home, choice), screen.console.width), refresh=True)
-            except KeyboardInterrupt:
-                return
-
 
 Device = Annotated[
     str,

@@ -25,8 +25,8 @@ from fleetledger.coordinator.ledger.mirror_notes import MirrorNote, place_of, wr
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.ledger.restore import LedgerOwner
 from fleetledger.coordinator.ledger.restore import restore as restore_ledger
-from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.settings import FILE_NAME, load
+from fleetledger.coordinator.paths import FILE_NAME, ledger_path
+from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
 from fleetledger.runtime.command_output import ActionReport, AsJson, stop
 from fleetledger.runtime.console import console_for_people

@@ -15,9 +15,9 @@ from fleetledger.coordinator.cli.common import Tagged, for_each, show_action
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.paths import FILE_NAME, blob_folder, ledger_path
 from fleetledger.coordinator.reports.reports import ReplayedResult, ReplayReport
-from fleetledger.coordinator.settings import FILE_NAME, load
+from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.contributions.commands import CountIn, RetractContributions
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.runtime import command_report

@@ -23,10 +23,10 @@ from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.entry_proofs import Proven
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import VerificationReport
-from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.paths import FILE_NAME, ledger_path
 from fleetledger.coordinator.program.home_verification import VerifiedHome, verify_home
 from fleetledger.coordinator.reports import explorer, reports
-from fleetledger.coordinator.settings import FILE_NAME, load
+from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.devices.choice import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.runtime import command_output

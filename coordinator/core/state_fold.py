@@ -18,7 +18,7 @@ from fleetledger.coordinator.errors import FoldError, LedgerError, SnapshotError
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.keys import kept_key
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
-from fleetledger.coordinator.ledger.snapshots import StateSnapshots, StoredState
+from fleetledger.coordinator.ledger.snapshots import StateSnapshots, StoredState, snapshot_files
 from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.values import Digest
@@ -171,6 +171,8 @@ def _of_snapshot(
 
     It is loaded as a whole, or part by part when they are asked for.
     """
+    if not snapshot_files(ledger.path):
+        return State()  # without the program's digest and the key, which cost more than few entries
     snapshots = snapshots_of(ledger)
     for path in snapshots.files():
         try:

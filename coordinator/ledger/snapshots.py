@@ -101,6 +101,13 @@ class StoredState:
         return {part.name: self.part(part.name) for part in self.head.parts}
 
 
+def snapshot_files(ledger_file: Path, folder: str = "snapshots") -> list[Path]:
+    """Return the files of all snapshots of a ledger, the newest first."""
+    found = (ledger_file.parent / folder).glob(f"*{_SUFFIX}")
+    kept = (path for path in found if path.stem.isdecimal())
+    return sorted(kept, key=lambda path: int(path.stem), reverse=True)
+
+
 class StateSnapshots:
     """The snapshots of one ledger, as one program writes and reads them."""
 
@@ -116,13 +123,13 @@ class StateSnapshots:
         `folder` lies beside the ledger.
         """
         self.folder = ledger_file.parent / folder
+        self._file = ledger_file
         self._program = program
         self._key = key
 
     def files(self) -> list[Path]:
         """Return the files of all snapshots, the newest first."""
-        found = (path for path in self.folder.glob(f"*{_SUFFIX}") if path.stem.isdecimal())
-        return sorted(found, key=lambda path: int(path.stem), reverse=True)
+        return snapshot_files(self._file, self.folder.name)
 
     def read(self, path: Path, ledger: LedgerReader) -> StoredState:
         """Return a snapshot that fits the ledger; raise `SnapshotError` saying what does not."""

@@ -10,7 +10,7 @@ from fleetledger.runtime.problems import DatedProblem
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.health import DeviceHealth, HealthProblem
 from fleetledger.schemas.values import BootId, DeviceId
-from fleetledger.transport.brokers.log_watch import PasswordMisuse
+from fleetledger.transport.access import PasswordMisuse
 
 Labels = dict[str, str]
 _SECOND_NS = 1_000_000_000

@@ -13,7 +13,7 @@ from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot
 from fleetledger.coordinator.program.live_snapshot import LiveView
 from fleetledger.coordinator.program.refusing_disk import RefusingDisk
 from fleetledger.runtime.installed_version import installed_version
-from fleetledger.transport.brokers.log_watch import PasswordMisuse
+from fleetledger.transport.access import PasswordMisuse
 from fleetledger.transport.clock import Clock
 
 WRITE_SECONDS = 2.0

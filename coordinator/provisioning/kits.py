@@ -24,7 +24,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.errors import CommandError, ProvisionError
-from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.paths import FILE_NAME, ledger_path
 from fleetledger.coordinator.program.broker_folders import KnownBroker
 from fleetledger.coordinator.program.command_client import send_all
 from fleetledger.coordinator.program.tokens import Invited, invite_all
@@ -39,7 +39,6 @@ from fleetledger.coordinator.provisioning.broker_access import (
 )
 from fleetledger.coordinator.provisioning.device_table import NO_DATA, TableRow
 from fleetledger.coordinator.settings import (
-    FILE_NAME,
     CoordinatorSettings,
     LocalBrokerSettings,
     load,

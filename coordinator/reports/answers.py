@@ -23,7 +23,7 @@ from fleetledger.runtime.strict import Strict
 from fleetledger.runtime.times import IsoTime, clock_time, iso_time
 from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.wire import WireRange
-from fleetledger.transport.brokers.log_watch import PasswordMisuse
+from fleetledger.transport.access import PasswordMisuse
 
 DeviceState = Literal[
     "online", "away", "unknown", "never seen", "revoked", "doubled", "too old", "too new"

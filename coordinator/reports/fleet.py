@@ -2,33 +2,67 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.ledger.columns import without_collecting
 from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
-from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.live.file import read_live
 from fleetledger.coordinator.live.snapshot import LiveSnapshot, StageWait, serves
+from fleetledger.coordinator.paths import FILE_NAME
 from fleetledger.coordinator.reports import answers
 from fleetledger.coordinator.reports.answers import FleetNow, Need, Trouble
 from fleetledger.coordinator.reports.fleet_devices import fleet_devices
 from fleetledger.coordinator.reports.model_waits import model_waits
-from fleetledger.coordinator.reports.needs import KnownFleet, needs
+from fleetledger.coordinator.reports.needs import KnownFleet, at_home, needs
 from fleetledger.coordinator.reports.rollouts.lookup import unfinished
 from fleetledger.coordinator.reports.waits import Wait, buffer_wait, round_wait, stage_wait
 from fleetledger.coordinator.topics.cohorts.views import cohort_sentences
+from fleetledger.coordinator.topics.devices.choice import DeviceChoice
+from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.lineages.entries import Lineage
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.runtime.problems import DatedProblem
-from fleetledger.schemas.values import DeviceId
+from fleetledger.runtime.settings_file import load_settings
+from fleetledger.schemas.values import DeviceId, FleetId
 
-__all__ = ["FleetNow", "fleet_now"]
+__all__ = ["FleetNow", "fleet_now", "fleet_of"]
+
+EVERY_DEVICE = DeviceChoice()
+
+
+class _NamedFleet(BaseModel):
+    """Settings that the status of a fleet shows; the others are checked where they matter."""
+
+    fleet: FleetId
+    trial: bool = False
+    learning: bool = True
+
+
+def fleet_of(home: Path, choice: DeviceChoice = EVERY_DEVICE) -> FleetNow:
+    """Return what `coordinator status` shows, of some devices or of all."""
+    file = home / FILE_NAME
+    settings = load_settings(file, _NamedFleet) if file.is_file() else None
+    named = str(settings.fleet) if settings else ""
+    told = {
+        "learning": settings is None or settings.learning,
+        "trial": settings is not None and settings.trial,
+    }
+    with ledger_of(home) as ledger:
+        fleet = fleet_now(ledger, read_live(home), time.time_ns(), named)
+        here = tuple(at_home(need, home) for need in fleet.needs)
+        fleet = fleet.model_copy(update={**told, "needs": here})
+        return fleet if choice.is_open else narrowed(fleet, chosen_in(ledger, choice))
 
 
 def fleet_now(

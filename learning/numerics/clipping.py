@@ -36,14 +36,12 @@ from fleetledger.learning.numerics.grids import (
 )
 from fleetledger.learning.numerics.noise import normal_noise
 from fleetledger.learning.numerics.norms import square_sum
+from fleetledger.learning.privacy.accounting import MOST_NOISE
 
 Steps64 = npt.NDArray[np.int64]
 
 _BITS = 20
 _EXPONENTS = (-96, 96)
-MOST_NOISE = 200.0
-"""Largest deviation of noise on one update, in units of the clip. No draw is 9 deviations away, and
-(1 + 9 * 200) 2^20 fits int32."""
 
 
 @dataclass(frozen=True, eq=False)

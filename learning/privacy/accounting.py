@@ -24,6 +24,9 @@ from math import inf, log, log1p
 
 from fleetledger.learning.errors import PrivacyError
 
+MOST_NOISE = 200.0
+"""Largest deviation of noise on one update, in units of the clip. No draw is 9 deviations away, and
+(1 + 9 * 200) 2^20, in the steps of `learning.numerics.clipping`, fits int32."""
 ORDERS: tuple[float, ...] = (
     *(1 + step / 50 for step in range(1, 500)),
     *(11 + step / 4 for step in range(212)),

@@ -12,8 +12,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from fleetledger.learning.numerics.clipping import MOST_NOISE
-from fleetledger.learning.privacy.accounting import Spending, epsilon_of, multiplier_for
+from fleetledger.learning.privacy.accounting import MOST_NOISE, Spending, epsilon_of, multiplier_for
 from fleetledger.runtime.strict import Strict
 
 Where = Literal["coordinator", "cohort", "local"]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from fleetledger.learning.numerics.grids import Integers
-from fleetledger.learning.numerics.middle_sums import cut_at_each_end, cut_to_median
-from fleetledger.learning.numerics.norms import UpdateNorm
 from fleetledger.methods.errors import ContributionError
 from fleetledger.runtime.strict import Strict
+
+if TYPE_CHECKING:  # settings are read without NumPy
+    from fleetledger.learning.numerics.grids import Integers
+    from fleetledger.learning.numerics.norms import UpdateNorm
 
 Beyond = Literal["clip", "refuse"]
 
@@ -68,6 +69,11 @@ class Robust(Strict):
 
     def cut(self, answers: int) -> int:
         """Return how many of so many values are left out at each end."""
+        from fleetledger.learning.numerics.middle_sums import (  # noqa: PLC0415 - with NumPy
+            cut_at_each_end,
+            cut_to_median,
+        )
+
         if self.mean == "median":
             return cut_to_median(answers)
         return cut_at_each_end(answers, self.trim) if self.mean == "trimmed" else 0

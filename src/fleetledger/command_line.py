@@ -11,8 +11,9 @@ import gc
 import importlib
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,6 +30,8 @@ class Verb:
 
     target: str
     help: str
+    alone: Mapping[str, str] = field(default_factory=dict)
+    """Its commands that are used all day -> where each is, to import nothing of the others."""
 
 
 VERBS = {
@@ -39,6 +42,7 @@ VERBS = {
     "coordinator": Verb(
         "fleetledger.coordinator.cli.coordinator:app",
         "Lead a fleet: admit devices, open stages, serve.",
+        {"status": "fleetledger.coordinator.cli.status:status"},
     ),
     "device": Verb(
         "fleetledger.coordinator.cli.devices:app",
@@ -123,7 +127,7 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:  # noqa: ANN401 - Typer carries its own Click
         """Return the chosen verb, its loaded command and the arguments left for it."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, load(name) if name in VERBS else command, rest
+        return name, load(name, rest[:1]) if name in VERBS else command, rest
 
 
 def _imported(module: str) -> ModuleType:
@@ -137,18 +141,28 @@ def _imported(module: str) -> ModuleType:
             gc.enable()
 
 
-def load(verb: str) -> Any:  # noqa: ANN401 - Typer carries its own Click
-    """Import the room behind `verb` and return its command, ready to run."""
-    module, _, attribute = VERBS[verb].target.partition(":")
+def load(verb: str, first: Sequence[str] = ()) -> Any:  # noqa: ANN401 - Typer carries its own Click
+    """Import the room behind `verb` and return its command, ready to run.
+
+    Where `first`, the argument after it if any, is a command that stands alone, the group has
+    this command only.
+    """
+    alone = next((one for one in first if one in VERBS[verb].alone), None)
+    target = VERBS[verb].target if alone is None else VERBS[verb].alone[alone]
+    module, _, attribute = target.partition(":")
     loaded = getattr(_imported(module), attribute)
+    if alone is not None:
+        group = typer.Typer(callback=_placeholder)
+        group.command(alone)(loaded)
+        loaded = group
     holder = typer.Typer(add_completion=False, callback=_placeholder)
     if isinstance(loaded, typer.Typer):
         holder.add_typer(loaded, name=verb, help=VERBS[verb].help)
     else:
         holder.command(name=verb)(loaded)
-    group = typer.main.get_command(holder)
-    assert isinstance(group, TyperGroup)
-    return group.commands[verb]
+    held = typer.main.get_command(holder)
+    assert isinstance(held, TyperGroup)
+    return held.commands[verb]
 
 
 def _placeholder() -> None:
@@ -227,7 +241,7 @@ def tell_status(
     for other, there in found[1:]:
         typer.echo(f"also here: `fleetledger {other} status --home {there}`", err=True)
     words = ["status", "--home", place, *context.args]
-    load(verb).main(words, prog_name=f"fleetledger {verb}")
+    load(verb, words[:1]).main(words, prog_name=f"fleetledger {verb}")
 
 
 @app.command("version")

@@ -15,8 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger import command_line
-from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.settings import HOME_VARIABLE
+from fleetledger.coordinator.paths import HOME_VARIABLE, ledger_path
 from tests.coordinator.every_kind.facts import unpack
 from tests.test_architecture import ROOT
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fleetledger.coordinator.core.rules import AdapterRules, AsynchronousRules, RolloutRules
+from fleetledger.coordinator.paths import FILE_NAME
 from fleetledger.coordinator.program.broker import mqtt_settings
 from fleetledger.coordinator.settings import (
-    FILE_NAME,
     CoordinatorBrokerSettings,
     CoordinatorSettings,
     MethodSection,

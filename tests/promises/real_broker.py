@@ -29,8 +29,7 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
-from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.settings import FILE_NAME
+from fleetledger.coordinator.paths import FILE_NAME, blob_folder, ledger_path
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.runtime.private_file import write_private
 from fleetledger.schemas.contributions import Contribution

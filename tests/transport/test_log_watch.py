@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fleetledger.transport.brokers.log_watch import MOST_HELD, MOST_OPENED, LogWatch, PasswordMisuse
+from fleetledger.transport.access import PasswordMisuse
+from fleetledger.transport.brokers.log_watch import MOST_HELD, MOST_OPENED, LogWatch
 
 SECOND = 1_000_000_000
 STRANGER = (

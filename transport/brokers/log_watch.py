@@ -12,12 +12,8 @@ import re
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
-from pydantic import Field
-
-from fleetledger.runtime.count_words import count_of
-from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.envelope import COORDINATOR
-from fleetledger.transport.access import client_id_belongs_to
+from fleetledger.transport.access import PasswordMisuse, client_id_belongs_to
 
 MOST_HELD = 8
 """Sessions of one user at a time: a device has two, and four while two installations run."""
@@ -38,36 +34,6 @@ _CLOSED = re.compile(
     r"(?: closed its connection\.| disconnected.*| has exceeded timeout, disconnecting\.)",
     re.DOTALL,
 )
-
-
-class PasswordMisuse(Strict):
-    """What was seen of a user whose password or certificate somebody else may have."""
-
-    user: str = Field(max_length=200)
-    foreign: int = 0
-    """Sessions under client ids that are not the user's."""
-    client_id: str = ""
-    """The last of these ids, shortened."""
-    opened: int = 0
-    """Most sessions opened within ten minutes."""
-    held: int = 0
-    """Most sessions at a time."""
-    since_ns: int
-    last_ns: int
-    """Of the first and the last sign, in nanoseconds since 1970."""
-
-    @property
-    def sentence(self) -> str:
-        """What was seen, in words."""
-        signs = []
-        if self.foreign:
-            times = "once" if self.foreign == 1 else f"{self.foreign} times"
-            signs.append(f"{times} under the name of somebody else ({self.client_id})")
-        if self.held:
-            signs.append(f"with up to {count_of(self.held, 'session')} at a time")
-        if self.opened:
-            signs.append(f"up to {self.opened} times in ten minutes")
-        return f"{self.user} connected to the broker {', '.join(signs)}"
 
 
 @dataclass

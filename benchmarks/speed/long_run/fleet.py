@@ -30,8 +30,8 @@ from fleetledger.coordinator.ledger.mirror import Mirror
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.restore import LedgerOwner, restore
 from fleetledger.coordinator.models.backbones import prepare_backbone
+from fleetledger.coordinator.paths import FILE_NAME
 from fleetledger.coordinator.settings import (
-    FILE_NAME,
     CoordinatorSettings,
     MethodSection,
     write_new,

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fleetledger.coordinator.core.state_fold import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
-from fleetledger.coordinator.settings import CoordinatorSettings
 from fleetledger.coordinator.topics.releases.entries import ReleaseSigned, RootPublished
 from fleetledger.runtime.command_report import Column
 from fleetledger.schemas.releases import Release
 from fleetledger.schemas.rollouts import Share
 from fleetledger.schemas.roots import SignedRoot
 from fleetledger.schemas.values import DeviceId, Digest
+
+if TYPE_CHECKING:  # what reads a ledger waits for no settings
+    from fleetledger.coordinator.settings import CoordinatorSettings
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fleetledger.coordinator.core.rules import AdapterRules, ModelRules
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.settings import FILE_NAME, CoordinatorSettings, write_new
+from fleetledger.coordinator.paths import FILE_NAME, ledger_path
+from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.device_agent.core.state import AgentRules
 from fleetledger.device_agent.models.uncertainty import detection_of
 from fleetledger.device_agent.settings import (

@@ -9,11 +9,11 @@ from pathlib import Path
 import tomli_w
 
 from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.paths import FILE_NAME
 from fleetledger.coordinator.program.command_client import Meanwhile, carried_out
 from fleetledger.coordinator.program.operator import OperatorInbox
 from fleetledger.coordinator.proxy import settings as proxy
 from fleetledger.coordinator.settings import (
-    FILE_NAME,
     CoordinatorBrokerSettings,
     CoordinatorSettings,
     write_new,

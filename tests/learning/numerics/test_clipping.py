@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetledger.learning.errors import NetworkError, RangeError
-from fleetledger.learning.numerics.clipping import MOST_NOISE, ClippedGrid
+from fleetledger.learning.numerics.clipping import ClippedGrid
 from fleetledger.learning.numerics.weights import SumLimits, WeightSum
+from fleetledger.learning.privacy.accounting import MOST_NOISE
 
 SHAPES = {"linear.weight": (30, 7), "norm.running_var": (7,), "scale": ()}
 SIZE = 30 * 7 + 7 + 1
