@@ -60,6 +60,10 @@ class StoredNodes:
             self._known.clear()
         self._known.update(((0, index), leaf) for index, leaf in enumerate(leaves, first))
 
+    def forget(self) -> None:
+        """Remember nothing: some of it was not committed."""
+        self._known.clear()
+
     def frontier(self, size: int) -> Frontier:
         """Return the right edge of the tree over the first `size` leaves, in O(log n) reads.
 
@@ -77,12 +81,13 @@ class StoredNodes:
     def missing(self, old_size: int, size: int) -> Iterator[tuple[int, int, bytes]]:
         """Yield level, position and hash of the nodes that growing from `old_size` completes.
 
-        Whoever iterates stores each before taking the next: higher levels are made of them.
+        The new leaves are kept before; higher levels are made of the nodes below.
         """
         level = STRIDE
         while size >> level:
             for position in range(old_size >> level, size >> level):
-                yield level, position, self.stored(level, position)
+                found = self._known[level, position] = self.stored(level, position)
+                yield level, position, found
             level += STRIDE
 
     def wrong(self, size: int) -> tuple[int, int, str, str] | None:

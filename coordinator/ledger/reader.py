@@ -153,8 +153,8 @@ class LedgerReader:
 
     def entry(self, index: int) -> Entry:
         """Return one entry; raise `LedgerError` if there is no such index."""
-        for entry in self.entries(index, index + 1):
-            return entry
+        for row in self._rows_at([index]):
+            return Entry.from_row(row)
         raise LedgerError(f"index: {index} is not in the ledger; it holds 0 to {self.size - 1}")
 
     def entries(self, start: int = 0, stop: int | None = None) -> Iterator[Entry]:

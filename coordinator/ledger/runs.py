@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 from pydantic_core import from_json
 
@@ -42,8 +42,8 @@ ROW_ENTRIES = 1024
 """Entries of one row: to read one of them, the texts of all are decompressed."""
 _MARK_BITS = 8
 """Bits of `marks` for each entry: of the devices that have none, one in twenty seems to."""
-_PLACE = "\0place"
-"""Stands for the value of a place where a template is read; no text of a fleet has it."""
+_PLACE = "%place"
+"""Stands for the value of each cut where pieces are read; bodies with such a text are in no run."""
 _ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
 )
@@ -86,36 +86,29 @@ class EntryRun:
         if _places(self.pieces) != len(self.columns):
             raise EntryError("pieces: not cut at whole values of an object; cut there")
         self._check_bounds()
+        if value_at(_cut(self.pieces), "replaces") is not None:
+            raise EntryError("replaces: no entry of a run replaces one; append it by itself")
         texts = (column[0] for column in self.columns)
         text = _filled(self.pieces, texts)
         if settled_body(self.kind, from_json(text))[0] != text:
             raise EntryError(f"pieces: {shorten(text)} is not in its one spelling; sort its keys")
-        Entry(0, self.time_ns, self.kind, self.devices[0], self.devices[0], {}, self.digests[:1])
+        if self.blobs is not None:
+            _check_digests(self.columns[self.blobs])
+        Entry(0, self.time_ns, self.kind, self.devices[0], self.devices[0], {})
 
     def __len__(self) -> int:
         return len(self.devices)
-
-    @cached_property
-    def digests(self) -> tuple[Digest, ...]:
-        """The entries' blobs, one each; none where they have no blobs."""
-        if self.blobs is None:
-            return ()
-        joined = "".join(self.columns[self.blobs])
-        whole = len(joined) == (2 * HASH_BYTES + 2) * len(self.devices)
-        found = tuple(Digest.known(text[1:-1]) for text in self.columns[self.blobs])
-        if not whole or bytes.fromhex("".join(found)).hex() != "".join(found):
-            raise EntryError(f"columns: number {self.blobs} holds other values than digests")
-        return found
 
     def rows(self, first: int, sizes: Mapping[Digest, int]) -> Iterator[StoredRun]:
         """Yield what is stored of it from index `first` on.
 
         `sizes` are of blobs that were not kept; a row notes them where that is so of all its blobs.
         """
+        known = cast("Mapping[str, int]", sizes)
         for start in range(0, len(self.devices), ROW_ENTRIES):
             part = slice(start, start + ROW_ENTRIES)
-            blobs = self.digests[part]
-            unkept = bool(blobs) and all(digest in sizes for digest in blobs)
+            named = () if self.blobs is None else self.columns[self.blobs][part]
+            held = [known[text[1:-1]] for text in named if text[1:-1] in known]
             row = StoredRun(
                 first=first + start,
                 time_ns=self.time_ns,
@@ -124,15 +117,15 @@ class EntryRun:
                 pieces=self.pieces,
                 columns=tuple(column[part] for column in self.columns),
                 blobs=self.blobs,
-                sizes=tuple(sizes[digest] for digest in blobs) if unkept else None,
+                sizes=tuple(held) if named and len(held) == len(named) else None,
             )
             yield replace(row, leaves=b"".join(row.hashed()), marks=marks_of(row.names))
 
     def _check_bounds(self) -> None:
         """Refuse what would take a closer look at each entry."""
         longest = sum(map(len, self.pieces)) + sum(max(map(len, one)) for one in self.columns)
-        nested = sum(text.count("{") + text.count("[") for text in self.pieces)
-        nested += sum(max(t.count("{") + t.count("[") for t in one) for one in self.columns)
+        nested = sum(map(_nested, self.pieces))
+        nested += sum(max(map(_nested, one)) for one in self.columns if _nested("".join(one)))
         if longest > MAX_BODY_BYTES // 4 or nested > MAX_DEPTH:
             raise EntryError(
                 f"pieces: bodies of up to {longest} characters with {nested} brackets are in no "
@@ -226,11 +219,12 @@ class StoredRun:
         """Yield its entries with start <= index < stop as rows of the table `entry`."""
         part = slice(max(start - self.first, 0), max(stop - self.first, 0))
         numbers = range(self.first, self.end)[part]
-        leaves = [self.leaves[n : n + HASH_BYTES] for n in range(0, len(self.leaves), HASH_BYTES)]
+        places = (HASH_BYTES * (index - self.first) for index in numbers)
+        leaves = (self.leaves[place : place + HASH_BYTES] for place in places)
         blobs = ["[]"] * len(numbers)
         if self.blobs is not None:
             blobs = [f"[{digest}]" for digest in self.columns[self.blobs][part]]
-        told = zip(numbers, self.names[part], self.bodies(part), blobs, leaves[part], strict=True)
+        told = zip(numbers, self.names[part], self.bodies(part), blobs, leaves, strict=True)
         for index, name, body, digests, leaf in told:
             yield index, self.time_ns, self.kind, name, name, body, digests, leaf
 
@@ -257,7 +251,7 @@ class StoredRun:
     def having(self, values: Mapping[str, object]) -> list[int]:
         """Return the indices of entries whose bodies have some values, each named by its path."""
         found = list(range(len(self.names)))
-        template = from_json(_filled(self.pieces, [json.dumps(_PLACE)] * len(self.columns)))
+        template = _cut(self.pieces)
         for path, value in values.items():
             if _PLACE in str(value_at(template, path)):
                 bodies = list(map(from_json, self.bodies(slice(None))))
@@ -313,6 +307,25 @@ def _filled(pieces: Sequence[str], texts: Iterable[str]) -> str:
     return _template(pieces) % tuple(texts)
 
 
+def _nested(text: str) -> int:
+    return text.count("{") + text.count("[")
+
+
+def _check_digests(column: Sequence[str]) -> None:
+    text = "".join(column)[1:-1].replace('""', "")
+    try:
+        fits = bytes.fromhex(text).hex() == text and {*map(len, column)} == {2 * HASH_BYTES + 2}
+    except ValueError:
+        fits = False
+    if not fits:
+        raise EntryError(f"blobs: {shorten(text)} are no digests; give the column that has them")
+
+
+def _cut(pieces: Sequence[str]) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a body with `_PLACE` at each cut; raise `ValueError` where that is no JSON."""
+    return from_json(_filled(pieces, [json.dumps(_PLACE)] * (len(pieces) - 1)))
+
+
 def _check_column(number: int, column: Sequence[str], count: int) -> None:
     """Raise `EntryError` unless a column holds so many values, each in its one spelling."""
     joined = f"[{','.join(column)}]"
@@ -331,7 +344,7 @@ def _check_column(number: int, column: Sequence[str], count: int) -> None:
 def _places(pieces: Sequence[str]) -> int:
     """Return how many cuts of a template are whole values."""
     try:
-        waiting = [from_json(_filled(pieces, [json.dumps(_PLACE)] * (len(pieces) - 1)))]
+        waiting = [_cut(pieces)]
     except ValueError:
         return -1
     found = 0

@@ -134,8 +134,11 @@ class Ledger(LedgerReader):
         """
         if not group:
             return ()
-        now_ns, old_size, unkept = self._clock(), self.size, dict(pruned or {})
-        written = list(self._numbered(group, now_ns, unkept))
+        now_ns, old_size, pruned = self._clock(), self.size, pruned or {}
+        written = list(self._numbered(group, now_ns, pruned))
+        noted = {
+            digest for item in written if isinstance(item, StoredRun) for digest in item.unkept
+        }
         blobs = [_blob_row(digest, content) for digest, content in (small_blobs or {}).items()]
         leaves = list(chain.from_iterable(map(_leaves, written)))
         frontier = self._frontier.grown(leaves)
@@ -147,10 +150,14 @@ class Ledger(LedgerReader):
                 insert = _INSERT_ENTRY if kind is Entry else _INSERT_RUN
                 self.db.executemany(insert, [item.to_row() for item in items])
             self.db.execute(_INSERT_CHECKPOINT, checkpoint)
-            self._grow_nodes(old_size, frontier.size)
-            self.db.executemany(_MARK_PRUNED, unkept.items())
+            self.tree.keep(old_size, leaves)
+            self.db.executemany(INSERT_NODE, self.tree.missing(old_size, frontier.size))
+            marks = [one for one in pruned.items() if one[0] not in noted]
+            self.db.executemany(_MARK_PRUNED, marks)
         self._frontier, self._newest = frontier, newest
-        self.tree.keep(old_size, leaves)
+        for item in written:
+            if isinstance(item, StoredRun):
+                self.runs.keep(item)
         entries = tuple(item for item in written if isinstance(item, Entry))
         self._appended = {entry.index: entry for entry in entries}
         return entries
@@ -165,25 +172,17 @@ class Ledger(LedgerReader):
         note = None if self._sign_note is None else self._sign_note(size, root)
         return StoredCheckpoint(size, root, now_ns, note)
 
-    def _grow_nodes(self, old_size: int, size: int) -> None:
-        """Store what the tree has with so many leaves and had not before."""
-        for node in self.tree.missing(old_size, size):
-            self.db.execute(INSERT_NODE, node)
-
     def _numbered(
         self,
         group: Sequence[EntryDraft | Entry | EntryRun],
         now_ns: int,
-        unkept: dict[Digest, int],
+        pruned: Mapping[Digest, int],
     ) -> Iterator[Entry | StoredRun]:
-        """Yield what becomes a row each; take out of `unkept` what rows of runs note themselves."""
+        """Yield what becomes a row each."""
         index = self.size
         for item in group:
             if isinstance(item, EntryRun):
-                for run in item.rows(index, unkept):
-                    for digest in run.unkept:
-                        del unkept[Digest.known(digest)]
-                    yield run
+                yield from item.rows(index, pruned)
                 index += len(item)
             else:
                 yield _numbered(item, index, now_ns)
@@ -197,21 +196,25 @@ class Ledger(LedgerReader):
             yield
             self.db.execute("COMMIT")
         except (sqlite3.ProgrammingError, errors.LedgerCorruptError):
-            self.db.rollback()
+            self._undo()
             raise  # used from another thread, or a damaged file
         except (
             sqlite3.Error,
             errors.LedgerError,
         ) as error:  # also reading writes, where memory is short
-            self.db.rollback()
+            self._undo()
             cause = HELD if "locked" in str(error) else str(error)
             raise errors.LedgerWriteError(
                 f"{self.path}: {what} not stored: {cause}; nothing was changed, "
                 "so mend the cause (free space, other programs) and try again"
             ) from error
         except BaseException:
-            self.db.rollback()
+            self._undo()
             raise
+
+    def _undo(self) -> None:
+        self.db.rollback()
+        self.tree.forget()
 
     def _load_frontier(self) -> Frontier:
         """Return the tree's right edge, which must have the newest checkpoint's root.

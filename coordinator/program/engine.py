@@ -35,6 +35,7 @@ from fleetledger.coordinator.errors import EntryError, LedgerLockedError, Snapsh
 from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.coordinator.ledger.entries import EntryDraft, settled
 from fleetledger.coordinator.ledger.keys import note_signer
+from fleetledger.coordinator.ledger.run_finding import in_runs
 from fleetledger.coordinator.ledger.store import Ledger, SignNote
 from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.paths import blob_folder, ledger_path
@@ -196,7 +197,8 @@ class LedgerEngine:
             return []
         first = self.ledger.size
         with self.around_commit():
-            self.ledger.append(decided.drafts, decided.small_blobs, decided.pruned)
+            drafts = in_runs(decided.drafts)
+            self.ledger.append(drafts, decided.small_blobs, decided.pruned)
         self._decided = None
         self.on_commit(first, decided.entries)
         return decided.requests
