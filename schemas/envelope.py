@@ -292,7 +292,7 @@ def decode_again(data: bytes) -> Envelope:
     for name, kind in _HEADER_TEXTS.items():
         if values[name] is not None:
             values[name] = kind.known(values[name])
-    return _with_line(Envelope(Header.model_construct(**values), attachment), line)
+    return _with_line(Envelope(Header.of_known(**values), attachment), line)
 
 
 _HEADER_TEXTS: Mapping[str, type[ValidatedText]] = {

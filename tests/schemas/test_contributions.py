@@ -92,3 +92,12 @@ def test_a_withdrawal_says_why() -> None:
 def test_nothing_is_said_about_a_stage_that_can_exist(stage: Any) -> None:
     with pytest.raises(SchemaError, match="nothing: stage: "):
         Nothing.read({"stage": stage})
+
+
+def test_a_model_of_checked_values_is_the_one_that_would_be_made() -> None:
+    values = {"stage": 2, "part": 7}
+    quick, made = PartKey.of_known(**values), PartKey(**values)
+    assert quick == made
+    assert hash(quick) == hash(made)
+    assert quick.model_dump() == made.model_dump()
+    assert quick.model_copy(update={"part": 8}) == PartKey(stage=2, part=8)

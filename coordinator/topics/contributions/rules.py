@@ -131,8 +131,7 @@ class Intake:
         taken = record_for(device, entry)
         if not outcome.waits:
             return taken
-        accepted = Accepted(ledger_index=self._state.size)
-        return taken + self._answer(device, body, accepted, now_ns)
+        return taken + self._answer(device, body, accepted_at(self._state.size), now_ns)
 
     def withdrawal(self, device: DeviceId, body: Withdrawal, now_ns: int) -> Decision:
         """Take a part of a device out of the sum."""
@@ -160,7 +159,7 @@ class Intake:
         entry = entries.ContributionWithdrawn(
             withdrawal=body, replaces=part.index if part.held else None
         )
-        accepted = Accepted(ledger_index=self._state.size)
+        accepted = accepted_at(self._state.size)
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
 
     def cohort(self, device: DeviceId, body: CohortJoin | CohortReveal, now_ns: int) -> Decision:
@@ -183,7 +182,7 @@ class Intake:
             return self._answer(device, body, self._later(found), now_ns)
         if not isinstance(found, EntryBody):
             return self._answer(device, body, found, now_ns)
-        accepted = Accepted(ledger_index=self._state.size)
+        accepted = accepted_at(self._state.size)
         return record_for(device, found) + self._answer(device, body, accepted, now_ns)
 
     def _beyond_budget(self, device: DeviceId, body: CohortJoin) -> str | None:
@@ -206,7 +205,7 @@ class Intake:
         if body.round is not None and not self._asked(device, body.round):
             refused = Refused(reason=f"round: {body.round} did not ask this device")
             return self._answer(device, body, refused, now_ns)
-        accepted = Accepted(ledger_index=self._state.size)
+        accepted = accepted_at(self._state.size)
         entry = entries.NothingReported(nothing=body)
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
 
@@ -222,7 +221,7 @@ class Intake:
         fault = self._over(body.stage)
         if fault is not None:
             return self._answer(device, body, Refused(reason=fault), now_ns)
-        accepted = Accepted(ledger_index=self._state.size)
+        accepted = accepted_at(self._state.size)
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
 
     def _over(self, stage: int) -> str | None:
@@ -248,7 +247,7 @@ class Intake:
         fault = self._state.rollouts.comparison_fault(device, body)
         if fault is not None:
             return self._answer(device, body, Refused(reason=fault), now_ns)
-        accepted = Accepted(ledger_index=self._state.size)
+        accepted = accepted_at(self._state.size)
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
 
     def not_recorded(
@@ -515,6 +514,11 @@ class Intake:
             told[device] = reason[:MAX_REFUSAL]
 
 
+def accepted_at(index: int) -> Accepted:
+    """Return the answer to what becomes an entry."""
+    return Accepted.of_known(answer="accepted", ledger_index=index, proof=None, grown=None)
+
+
 def receipt_for(body: DeviceBody, answer: Answer) -> Receipt:
     """Return the receipt that answers a message."""
     if isinstance(body, Nothing):
@@ -533,7 +537,7 @@ def receipt_for(body: DeviceBody, answer: Answer) -> Receipt:
         return Receipt(about="cohort-reveal", key=key, answer=answer)
     if isinstance(body, Withdrawal):
         return Receipt(about="withdrawal", key=body.key, revision=body.revision, answer=answer)
-    return Receipt(
+    return Receipt.of_known(
         about="contribution",
         key=body.key,
         revision=body.revision,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fleetledger.coordinator.topics.classes.state import ClassRegistry
 from fleetledger.coordinator.topics.lineages.state import LineagesState
@@ -128,23 +128,31 @@ class StageGiven:
 
     def move(self, item: CountedPart, end: str, by: int) -> None:
         """Take a contribution in (`by` is 1) or out (-1)."""
-        given = GivenAmount(by, by * sum(item.samples.values()), by * item.payload_bytes)
+        samples = by * sum(item.samples.values())
         for sums in (self.sums, self.devices.setdefault(item.device, GivenSums())):
-            _add(sums.by_end, end, given)
+            _add(sums.by_end, end, by, samples, by * item.payload_bytes)
         if end == "late":
             self.late.update(item.samples)
         if end in COUNTS:
             for name, samples in item.samples.items():
-                _add(self.classes, name, GivenAmount(by, by * samples))
+                _add(self.classes, name, by, by * samples)
 
 
 _Of = TypeVar("_Of", bound=str)
 
 
-def _add(sums: dict[_Of, GivenAmount], key: _Of, given: GivenAmount) -> None:
-    found = sums[key] = sums.get(key, GivenAmount()) + given
-    if not found.count:
-        del sums[key]
+def _add(
+    sums: dict[_Of, GivenAmount], key: _Of, count: int, samples: int, payload_bytes: int = 0
+) -> None:
+    before = sums.get(key)
+    if before is not None:
+        count += before.count
+        samples += before.samples
+        payload_bytes += before.payload_bytes
+    if count:
+        sums[key] = GivenAmount(count, samples, payload_bytes)
+    else:
+        sums.pop(key, None)
 
 
 @dataclass
@@ -341,9 +349,7 @@ class DeviceContributions:
             self._note_own(former, (), _held(key, former))
         self._note_own(part, _held(key, part), ())
 
-    def _note_own(
-        self, part: KnownPart, came: tuple[HeldPart, ...], gone: tuple[HeldPart, ...]
-    ) -> None:
+    def _note_own(self, part: KnownPart, came: tuple[_Held, ...], gone: tuple[_Held, ...]) -> None:
         if not part.kept:
             owner = str(part.installation or "")
             digest = self.own.get(owner, NOTHING_HELD)
@@ -385,15 +391,24 @@ class DeviceContributions:
     def held_parts(self) -> list[HeldPart]:
         """Parts in the sum, in the order of their keys."""
         in_order = sorted(self.parts.items(), key=lambda item: (item[0].stage, item[0].part))
-        return [held for key, part in in_order for held in _held(key, part)]
+        return [
+            HeldPart(key=key, revision=part.revision, payload=part.payload)
+            for key, part in in_order
+            if part.payload is not None
+        ]
 
 
-def _held(key: PartKey, part: KnownPart) -> tuple[HeldPart, ...]:
+class _Held(NamedTuple):
+    """A part as it is held, of values that were checked."""
+
+    key: PartKey
+    revision: int
+    payload: Digest
+
+
+def _held(key: PartKey, part: KnownPart) -> tuple[_Held, ...]:
     """Return a part as it is held; nothing where it was withdrawn."""
-    if part.payload is None:
-        return ()
-    # Of values that were checked, several times for every contribution.
-    return (HeldPart.model_construct(key=key, revision=part.revision, payload=part.payload),)
+    return () if part.payload is None else (_Held(key, part.revision, part.payload),)
 
 
 @dataclass
