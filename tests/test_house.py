@@ -38,12 +38,12 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(54700, 9.1, 11.8, 54, 870),
+    "coordinator": Room(54750, 9.1, 11.8, 54, 870),
     "device_agent": Room(24150, 10.8, 13.2, 26, 341),
     "export": Room(7400, 10.3, 13.0, 6, 106),
     "learning": Room(19300, 7.9, 9.4, 27, 224),
     "methods": Room(18350, 11.8, 14.9, 36, 139),
-    "runtime": Room(3400, 7.9, 9.6, 14, 42),
+    "runtime": Room(3450, 7.9, 9.6, 14, 42),
     "schemas": Room(6700, 7.9, 11.2, 4, 64),
     "simulator": Room(34450, 11.5, 13.9, 48, 529),
     "transport": Room(7550, 8.3, 9.7, 7, 101),

@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from fleetledger.runtime.errors import SchemaError
-from fleetledger.schemas.contributions import MAX_PAYLOAD_BYTES, Contribution, Nothing, Withdrawal
+from fleetledger.schemas.contributions import (
+    MAX_PAYLOAD_BYTES,
+    Contribution,
+    Nothing,
+    PartKey,
+    Withdrawal,
+)
 from fleetledger.schemas.envelope import INLINE_LIMIT
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.values import Digest
