@@ -88,15 +88,18 @@ class BlockRequest(Message):
     block_size: BlockSize
     section: Section
     indices: Items[BlockIndex] = Field(min_length=1, max_length=MAX_INDICES)
+    together: int = Field(default=1, ge=1, le=MAX_INDICES)
+    """Blocks that may come in one message, where they follow each other and fit."""
 
 
 class BlockData(Message):
-    """Comes with one block as its attachment."""
+    """Comes with one block as its attachment, or with some that follow each other."""
 
     kind: ClassVar[str] = "block.data"
     digest: Digest
     section: Section
     index: BlockIndex
+    """Of the first one."""
 
 
 class BlockRefusal(Message):

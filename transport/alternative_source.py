@@ -36,6 +36,8 @@ class AlternativeBlockSource(Protocol):
 
     received: int
     """Bytes that came."""
+    believed: bool
+    """Whether its blocks are checked as a whole, like the peer's, and not each as it comes."""
 
     @property
     def ended(self) -> str | None:

@@ -10,8 +10,12 @@ The rules:
 - where the blocks can be had by another way, from a web server, it takes them from there and asks
   its peer for none, until that way ends, brings a wrong block or none for too long, or is found, at
   half of the time, to be too slow for the rest;
-- it checks every block on arrival; repeats, strangers and corrupt blocks are counted and ignored;
-- when all are there it checks the whole, makes it durable and moves it to its destination;
+- it hashes the whole as blocks arrive; repeats, strangers and blocks of a wrong size are counted
+  and ignored;
+- when all are there and the whole is right, it makes it durable and moves it to its destination;
+- where the whole is wrong it holds each block to the list, asks again for those that are not of it,
+  and holds all that come from then on to the list at once, as it does what comes by another way
+  that is not the coordinator's;
 - it ends in success or with a reason, at the latest at its deadline, or when no block came for as
   long as its patience lasts while there was a connection, and never in silence.
 """
@@ -110,6 +114,8 @@ class BlockReceiver:
         self._list_attempts = 0
         self._wanted = MissingBlocks(range(_parts(offer.list_size, offer.block_size)))
         self._part: PartFile | None = None
+        self._strict = False
+        """Whether each block is held to the list as it arrives."""
         self._open_elsewhere = elsewhere
         self._elsewhere: AlternativeBlockSource | None = None
         self._elsewhere_ends = float("inf")
@@ -145,6 +151,7 @@ class BlockReceiver:
                 block_size=self.offer.block_size,
                 section=self._section,
                 indices=tuple(indices),
+                together=self._pacer.together,
             )
         ]
 
@@ -164,30 +171,32 @@ class BlockReceiver:
         self._heard = now
         self._wanted.lapse(self._pacer, now)
 
-    def receive(
-        self, label: BlockData, block: bytes | memoryview, now: float, sha256: bytes = b""
-    ) -> None:
-        """Take a block that arrived, if it is wanted and right.
-
-        Who has hashed it already gives its `sha256`.
-        """
+    def receive(self, label: BlockData, blocks: bytes | memoryview, now: float) -> None:
+        """Take blocks that arrived in one message, those that are wanted and right."""
         if self.outcome is not None or (label.digest, label.section) != (
             self.offer.digest,
             self._section,
         ):
             self.counts.unwanted += 1
             return
-        if not self._fits(label.index, block, sha256):
-            self.counts.corrupt += 1
-            return
-        asked = self._wanted.arrived(label.index)
-        if asked is None:
-            self.counts.unwanted += 1
-            return
-        self._pacer.arrived(len(block), asked, now)
-        self.counts.accepted += 1
-        self._heard = now
-        self._keep(label.index, block)
+        size, first = self.offer.block_size, None
+        for at in range(0, len(blocks), size):
+            if self.outcome is not None:
+                return
+            index, block = label.index + at // size, blocks[at : at + size]
+            if not self._fits(index, block, strict=self._strict):
+                self.counts.corrupt += 1
+                continue
+            asked = self._wanted.arrived(index)
+            if asked is None:
+                self.counts.unwanted += 1
+                continue
+            if first is None:
+                first = asked
+                self._pacer.arrived(len(blocks) - at, asked, now)
+            self.counts.accepted += 1
+            self._heard = now
+            self._keep(index, block)
 
     def _take_from_elsewhere(self, now: float) -> None:
         """Begin, go on with, or leave the other way."""
@@ -200,7 +209,7 @@ class BlockReceiver:
             return
         ended = source.ended  # asked first: what came before it ended is still to be taken
         for index, block in source.taken():
-            if not self._fits(index, block):
+            if not self._fits(index, block, strict=self._strict or not source.believed):
                 self.counts.corrupt += 1
                 self._leave_elsewhere(f"block {index} is not the one that was offered")
                 return
@@ -242,13 +251,15 @@ class BlockReceiver:
         total = self.offer.list_size if self._section == "list" else self.offer.size
         return _parts(total, self.offer.block_size)
 
-    def _fits(self, index: int, block: bytes | memoryview, sha256: bytes = b"") -> bool:
+    def _fits(self, index: int, block: bytes | memoryview, *, strict: bool = True) -> bool:
+        """Return whether a block may be kept: by its size, and where that is asked by its hash."""
         if index >= self._parts_of_section:
             return False
-        if self._section == "list":
-            rest = self.offer.list_size - index * self.offer.block_size
-            return len(block) == min(self.offer.block_size, rest)
-        return (sha256 or hashlib.sha256(block).digest()) == self._hash(index)
+        whole = self.offer.list_size if self._section == "list" else self.offer.size
+        if len(block) != min(self.offer.block_size, whole - index * self.offer.block_size):
+            return False
+        unlisted = self._section == "list" or not strict
+        return unlisted or hashlib.sha256(block).digest() == self._hash(index)
 
     def _hash(self, index: int) -> bytes:
         return bytes(self._list[index * HASH_BYTES : (index + 1) * HASH_BYTES])
@@ -262,6 +273,8 @@ class BlockReceiver:
                 self._list[start : start + len(block)] = block
                 if not self._wanted:
                     self._check_list()
+            if self._part is not None and not self._wanted and not self._part.is_right():
+                self._hold_to_the_list(self._part)
             if self._part is not None and not self._wanted:
                 self.outcome = FetchedFile(self._part.finish())
                 self._leave_elsewhere("it is whole")
@@ -269,6 +282,15 @@ class BlockReceiver:
             self._fail(f"cannot write beside {self._destination}: {error}", FullDiskError)
         except BlockError as error:
             self._fail(str(error))
+
+    def _hold_to_the_list(self, part: PartFile) -> None:
+        """Ask again for each block that is not of the list."""
+        self._strict = True
+        wrong = [i for i, block in enumerate(part.blocks()) if not self._fits(i, block)]
+        part.begin_again(set(range(self.offer.block_count)).difference(wrong))
+        self.counts.corrupt += len(wrong)
+        self.counts.accepted -= len(wrong)
+        self._wanted = MissingBlocks(wrong)
 
     def _check_list(self) -> None:
         if Digest.of(self._list) == self.offer.list_digest:
@@ -286,6 +308,7 @@ class BlockReceiver:
         self._part = PartFile(self.offer, self._destination)
         self._section = "data"
         missing = [i for i, block in self._part.old_blocks() if not self._fits(i, block)]
+        self._part.take_over(set(range(self.offer.block_count)).difference(missing))
         self.counts.resumed = self.offer.block_count - len(missing)
         self._wanted = MissingBlocks(missing)
 

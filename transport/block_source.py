@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from pathlib import Path
 
 from typing_extensions import Self
 
+from fleetledger.schemas.envelope import MAX_ATTACHMENT_BYTES
 from fleetledger.schemas.offers import (
     DEFAULT_BLOCK_SIZE,
     HASH_BYTES,
@@ -19,6 +20,8 @@ from fleetledger.schemas.offers import (
 )
 from fleetledger.schemas.values import Digest
 from fleetledger.transport.errors import BlockError
+
+_MOST_DIGESTS = 20_000
 
 
 class BlockSource:
@@ -33,6 +36,7 @@ class BlockSource:
     ) -> None:
         """Hash the data, as a whole and in blocks; whoever knows its `digest` spares the whole."""
         self._data = data
+        self._digests: dict[tuple[Section, int, int], Digest] = {}
         whole, hashes, size = hashlib.sha256(), bytearray(), 0
         for block in _cut(data, block_size):
             if digest is None:
@@ -70,16 +74,26 @@ class BlockSource:
         source._data = path
         return source
 
-    def block_digest(self, label: BlockData) -> Digest:
-        """Return the SHA-256 of a block as it was when this was made."""
-        start = label.index * self.offer.block_size
-        if label.section == "list":
-            return Digest.of(self._list[start : start + self.offer.block_size])
-        start = label.index * HASH_BYTES
-        return Digest.known(self._list[start : start + HASH_BYTES].hex())
+    def digest_of(self, label: BlockData, blocks: bytes) -> Digest:
+        """Return the SHA-256 of what `answer` gave, of one block as it was when this was made.
+
+        Many ask for the same, so several blocks are hashed together once.
+        """
+        if label.section == "data" and len(blocks) <= self.offer.block_size:
+            start = label.index * HASH_BYTES
+            return Digest.known(self._list[start : start + HASH_BYTES].hex())
+        known = label.section, label.index, len(blocks)
+        if known not in self._digests:
+            if len(self._digests) >= _MOST_DIGESTS:
+                self._digests.clear()
+            self._digests[known] = Digest.of(blocks)
+        return self._digests[known]
 
     def answer(self, request: BlockRequest) -> Iterator[tuple[BlockData, bytes]]:
-        """Return each wanted block with its bytes; indices past the end are passed over.
+        """Return wanted blocks with their bytes, of one message each; none are past the end.
+
+        Where the request allows it a message has several, as many as fit. They begin at a multiple
+        of that number, so that different requests are answered alike.
 
         Raises `BlockError` if the request is for other data or another block size, or if the file
         has changed or gone.
@@ -89,14 +103,15 @@ class BlockSource:
                 f"request: for {request.digest.short}… in blocks of {request.block_size}, here is "
                 f"{self.offer.digest.short}… in blocks of {self.offer.block_size}"
             )
-        for index in request.indices:
-            block = self._block(request.section, index)
+        together = min(request.together, MAX_ATTACHMENT_BYTES // self.offer.block_size)
+        for index, count in _runs(request.indices, together):
+            block = self._blocks(request.section, index, count)
             if block:
                 label = BlockData(digest=self.offer.digest, section=request.section, index=index)
                 yield label, block
 
-    def _block(self, section: Section, index: int) -> bytes:
-        start, end = index * self.offer.block_size, (index + 1) * self.offer.block_size
+    def _blocks(self, section: Section, index: int, count: int) -> bytes:
+        start, end = index * self.offer.block_size, (index + count) * self.offer.block_size
         if section == "list":
             return self._list[start:end]
         if isinstance(self._data, bytes):
@@ -107,6 +122,17 @@ class BlockSource:
                 return file.read(end - start)
         except OSError as error:
             raise BlockError(f"{self._data}: cannot be served any more ({error})") from error
+
+
+def _runs(indices: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """Yield the first of indices that follow each other, and how many; at most so many."""
+    first, count = indices[0], 0
+    for index in indices:
+        if index != first + count or (count and index % most == 0):
+            yield first, count
+            first, count = index, 0
+        count += 1
+    yield first, count
 
 
 def _cut(data: bytes | Path, block_size: int) -> Iterator[bytes | memoryview]:

@@ -19,15 +19,11 @@ _LONGEST_HEADER = 4 * 1024
 
 
 class Heard(NamedTuple):
-    """What arrived: whose topic it was on, what was said, and the bytes of a block.
-
-    `sha256` is the hash of these bytes, where reading them has found it; otherwise empty.
-    """
+    """What arrived: whose topic it was on, what was said, and the bytes of blocks."""
 
     peer: DeviceId
     body: BlockRequest | BlockData | BlockRefusal
     block: bytes | memoryview = b""
-    sha256: bytes = b""
 
 
 class BlockWire:
@@ -87,7 +83,7 @@ class BlockWire:
         frame = read_block(message.payload) if where.leaf == "blk" else None
         if frame is not None:
             self._check_speaker(where, frame.fleet, frame.sender)
-            return Heard(where.device, frame.label, frame.block, frame.sha256)
+            return Heard(where.device, frame.label, frame.block)
         envelope = decode(message.payload, _LONGEST_HEADER)
         header = envelope.header
         self._check_speaker(where, header.fleet, header.sender)

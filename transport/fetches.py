@@ -106,12 +106,11 @@ class Fetches:
         label: BlockData,
         block: bytes | memoryview,
         now: float,
-        sha256: bytes = b"",
     ) -> None:
-        """Hand a block to the transfer that wants it, with its hash where that is known."""
+        """Hand blocks to the transfer that wants them."""
         for fetch, receiver in list(self._active):
             if (fetch.peer, fetch.offer.digest) == (peer, label.digest):
-                receiver.receive(label, block, now, sha256)
+                receiver.receive(label, block, now)
                 self._settle(fetch, receiver, now)
 
     def refuse(self, peer: DeviceId, refusal: BlockRefusal, now: float) -> None:

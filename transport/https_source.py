@@ -61,6 +61,7 @@ class HttpsSource:
         self.received = 0
         """Bytes of the file that came."""
         own = rules.own if url.startswith(":") else None
+        self.believed = own is not None
         self._own = own
         self._url = url if own is None else own.url(url)
         self._parts = rules.allowed(url) if own is None else urlsplit(self._url)

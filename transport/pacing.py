@@ -4,6 +4,7 @@
   estimate is a moving average over blocks.
 - At most a quarter of a second of the measured rate is under way, because whatever shares the link
   waits behind it; at least one block, and at most 4 MiB.
+- Blocks come together in one message, up to 256 KiB and a quarter of what is under way.
 - A block is asked for again after three smoothed round trips, at the earliest after 1.5 seconds.
   Blocks that were asked for twice do not enter the round trip, since nobody knows which request
   was answered.
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 _QUEUE_SECONDS = 0.25
 _FIRST_WINDOW = 4
 _MAX_WINDOW_BYTES = 4 * 1024 * 1024
+_MESSAGE_BYTES = 256 * 1024
 _SHORTEST_RETRY_SECONDS = 1.5
 _ROUND_TRIPS = 3.0
 _RATE_GAIN = 0.25
@@ -63,6 +65,11 @@ class Pacer:
         if self.rate is None:
             return min(_FIRST_WINDOW, most)
         return min(max(1, int(_QUEUE_SECONDS * self.rate / self.block_size)), most)
+
+    @property
+    def together(self) -> int:
+        """Blocks that may come in one message: several where the link is quick, 256 KiB at most."""
+        return max(1, min(self.window // 4, _MESSAGE_BYTES // self.block_size))
 
     @property
     def retry_after(self) -> float:

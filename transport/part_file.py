@@ -3,6 +3,9 @@
 It is written without a buffer: what the disk refuses is refused where it is written, and closing
 the file, also after that, has nothing left to write.
 
+The whole is hashed as blocks come in their order. One that comes before its turn is read back once
+it is its turn.
+
 It lies beside its destination, has its full size from the beginning, and is the only state of a
 transfer that outlives the program: after a restart its blocks are hashed again.
 """
@@ -13,7 +16,7 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fleetledger.schemas.offers import Offer
@@ -37,6 +40,10 @@ class PartFile:
         drop_foreign(self.path)
         self._existed = self.path.exists()
         destination.parent.mkdir(parents=True, exist_ok=True)
+        self._whole, self._hashed = hashlib.sha256(), 0
+        """Hash of the first blocks, and how many those are."""
+        self._ahead: set[int] = set()
+        """Blocks that lie here and are not in the hash yet."""
         self._file = self.path.open("r+b" if self._existed else "w+b", buffering=0)
         try:
             self._file.truncate(offer.size)
@@ -49,11 +56,46 @@ class PartFile:
             raise
 
     def write(self, index: int, block: bytes | memoryview) -> None:
-        """Put a block into its place."""
+        """Put a block into its place; each is put there once."""
         start, rest = index * self._offer.block_size, memoryview(block)
         while rest:
             written = os.pwrite(self._file.fileno(), rest, start)
             start, rest = start + written, rest[written:]
+        if index == self._hashed:
+            self._whole.update(block)
+            self._hashed += 1
+        else:
+            self._ahead.add(index)
+        self._catch_up()
+
+    def take_over(self, indices: Iterable[int]) -> None:
+        """Count blocks as written that lie here already."""
+        self._ahead.update(indices)
+        self._catch_up()
+
+    def is_right(self) -> bool:
+        """Return whether all blocks together have the offered digest."""
+        return self._hashed == self._offer.block_count and self._digest == self._offer.digest
+
+    def begin_again(self, right: Iterable[int]) -> None:
+        """Hash again; the blocks that are right lie here."""
+        self._whole, self._hashed, self._ahead = hashlib.sha256(), 0, set()
+        self.take_over(right)
+
+    def blocks(self) -> Iterator[bytes]:
+        """Return the bytes of every block as they lie here."""
+        return self._blocks()
+
+    @property
+    def _digest(self) -> str:
+        return self._whole.hexdigest()
+
+    def _catch_up(self) -> None:
+        while self._hashed in self._ahead:
+            self._ahead.remove(self._hashed)
+            size = self._offer.block_size
+            self._whole.update(os.pread(self._file.fileno(), size, self._hashed * size))
+            self._hashed += 1
 
     def old_blocks(self) -> Iterator[tuple[int, bytes]]:
         """Return index and bytes of every block; of a fresh file, empty ones without reading."""
@@ -63,20 +105,16 @@ class PartFile:
             yield from ((index, b"") for index in range(self._offer.block_count))
 
     def finish(self) -> Path:
-        """Check the whole, make it durable and move it to its destination.
+        """Make it durable and move it to its destination; all of it is there.
 
         Raises `BlockError`, and removes the file, if the digest of the whole is wrong although each
         block was right: then the offer contradicts itself, and no block can mend that.
         """
-        whole = hashlib.sha256()
-        self._file.seek(0)
-        while piece := self._file.read(_PIECE_BYTES):
-            whole.update(piece)
-        if whole.hexdigest() != self._offer.digest:
+        if not self.is_right():
             self.close()
             self.path.unlink()
             raise BlockError(
-                f"digest: the blocks are those of the list, yet make {whole.hexdigest()[:12]}… and "
+                f"digest: the blocks are those of the list, yet make {self._digest[:12]}… and "
                 f"not the offered {self._offer.digest.short}…; the offer contradicts itself"
             )
         os.fsync(self._file.fileno())

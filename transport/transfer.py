@@ -321,8 +321,7 @@ class BlockExchange:
             case BlockRequest() as request:
                 self._answer(heard.peer, request)
             case BlockData() as label:
-                now = self._clock.seconds()
-                self._fetches.deliver(heard.peer, label, heard.block, now, heard.sha256)
+                self._fetches.deliver(heard.peer, label, heard.block, self._clock.seconds())
             case BlockRefusal() as refusal:
                 self._fetches.refuse(heard.peer, refusal, self._clock.seconds())
 
@@ -335,7 +334,7 @@ class BlockExchange:
             raise BlockError(reason)
         blocks = source.answer(request)
         answer = (
-            self._wire.data(peer, label, block, source.block_digest(label))
+            self._wire.data(peer, label, block, source.digest_of(label, block))
             for label, block in blocks
         )
         if not self._answers.add(peer, answer, len(request.indices)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import zstandard
 from hypothesis import given
@@ -46,7 +48,6 @@ def test_it_is_byte_for_byte_the_envelope_and_reads_the_same(
     assert (frame.fleet, frame.sender) == (envelope.header.fleet, envelope.header.sender)
     assert frame.label == envelope.read(BlockData)
     assert bytes(frame.block) == envelope.attachment
-    assert Digest.known(frame.sha256.hex()) == envelope.header.attachment_digest
 
 
 def test_a_block_that_travels_as_a_frame_is_the_same_block() -> None:
@@ -58,7 +59,7 @@ def test_a_block_that_travels_as_a_frame_is_the_same_block() -> None:
 
 def test_a_frame_of_more_than_the_block_is_none() -> None:
     line = written(bytes(4096)).partition(b"\n")[0]
-    for content in (bytes(1 << 20), bytes(4097), bytes(4095), b"x" * 4096):
+    for content in (bytes(1 << 20), bytes(4097), bytes(4095)):
         assert read_block(line + b"\n" + zstandard.compress(content)) is None
 
 
@@ -74,7 +75,6 @@ def test_a_frame_of_more_than_the_block_is_none() -> None:
         (b'"attachment_size":7', b'"attachment_size":8'),
         (b'"version":1', b'"version":2'),
         (b'"key":null', b'"key":"x"'),
-        (b"block\n\x00", b"block\n\x01"),
         (b"block\n\x00", b""),
         (b'{"attachment', b' {"attachment'),
     ],
@@ -87,11 +87,14 @@ def test_of_anything_else_it_says_nothing(old: bytes, new: bytes) -> None:
 
 
 @given(at=st.integers(0, 600), to=st.integers(0, 255))
-def test_it_accepts_nothing_that_the_envelope_refuses(at: int, to: int) -> None:
+def test_it_accepts_nothing_that_the_envelope_refuses_but_for_the_digest(at: int, to: int) -> None:
     data = bytearray(written())
     data[at % len(data)] = to
     frame = read_block(bytes(data))
     if frame is not None:
-        envelope = decode(bytes(data))
+        line, _, block = bytes(data).partition(b"\n")
+        claimed = json.loads(line)["attachment_digest"].encode()
+        line = line.replace(claimed, Digest.of(block).encode(), 1)
+        envelope = decode(line + b"\n" + block)
         assert frame.label == envelope.read(BlockData)
         assert bytes(frame.block) == envelope.attachment

@@ -142,7 +142,7 @@ def test_a_file_that_was_begun_is_resumed_from_its_part_file(
 class Scripted:
     """Brings a block whenever it is asked, up to as many as it is told to."""
 
-    place, ended, received = "https://scripted", None, 0
+    place, ended, received, believed = "https://scripted", None, 0, False
 
     def __init__(self, missing: Sequence[int]) -> None:
         self.left, self.allowed, self.stopped = list(missing), 0, False

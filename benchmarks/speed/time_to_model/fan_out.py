@@ -3,8 +3,11 @@
 Both have one sender in this process, and receivers that share a few other ones.
 
     blocks  block exchanges as in coordinator and agents: every block is asked for, checked against
-            its hash and written to a file, the whole is hashed and synced
-    bare    blocks of the same size, QoS 0, each subscriber on a topic of its own: the floor
+            its hash and written to a file, the whole is checked and synced
+    http    the same devices fetch from the coordinator's web server
+    https   the same with TLS
+    bare    blocks of 64 KiB, QoS 0, each subscriber on a topic of its own
+    hashed  the same, and each subscriber hashes what comes, writes it to a file, and syncs that
 """
 
 from __future__ import annotations
@@ -21,14 +24,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import psutil
+
 from benchmarks.speed.time_to_model.receiving import PATIENCE_SECONDS, TOPICS, exchange_of
 from benchmarks.speed.transport_rate.raw import Peer, bare_client
 from fleetledger.schemas.envelope import COORDINATOR
 from fleetledger.schemas.offers import DEFAULT_BLOCK_SIZE
 from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.block_source import BlockSource
 from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.brokers.authority import Authority
+from fleetledger.transport.brokers.private_files import write_secret
+from fleetledger.transport.file_host import FileHost, FileTokens, HostedFiles
 
-Kind = Literal["blocks", "bare"]
+Kind = Literal["blocks", "http", "https", "bare", "hashed"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,9 @@ class Moved:
 
     seconds: float
     processor_seconds: float
+    sender: float = 0.0
+    receivers: float = 0.0
+    broker: float = 0.0
 
 
 def by_blocks(broker: MosquittoBroker, plan: FanOut, folder: Path) -> Moved:
@@ -55,12 +67,53 @@ def by_blocks(broker: MosquittoBroker, plan: FanOut, folder: Path) -> Moved:
     try:
         offer = serving.serve(random.Random(1).randbytes(plan.size)).model_dump(mode="json")
         with _receivers("blocks", broker, plan, folder) as receivers:
-            return _timed(receivers, lambda: _tell(receivers, offer))
+            return _timed(broker, receivers, lambda: _tell(receivers, {"offer": offer}))
     finally:
         serving.stop()
 
 
-def by_bare_paho(broker: MosquittoBroker, plan: FanOut, folder: Path) -> Moved:
+def by_http(broker: MosquittoBroker, plan: FanOut, folder: Path, kind: Kind = "http") -> Moved:
+    """Let every device fetch the model at once, from the coordinator's web server."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model").write_bytes(random.Random(1).randbytes(plan.size))
+    source = BlockSource(folder / "model")
+    serving = exchange_of(broker.host, broker.port, Peer(*broker.credentials(COORDINATOR)), None)
+    serving.serve(source)
+    certificate, told = None, {"offer": source.offer.model_dump(mode="json"), "ca": None}
+    if kind == "https":
+        authority = Authority.of(folder / "ca", "arrival")
+        issued = authority.server([broker.host])
+        certificate = folder / "files.pem", folder / "files.key"
+        write_secret(certificate[0], issued.certificate)
+        write_secret(certificate[1], issued.key)
+        write_secret(folder / "ca.pem", authority.certificate)
+        told["ca"] = str(folder / "ca.pem")
+    host = FileHost(
+        HostedFiles(
+            broker.host, 0, FileTokens(3600), lambda _: source.data, lambda _: True, certificate
+        )
+    )
+    host.start()
+    urls = {name: host.url(name, source.offer.digest) for name in plan.devices}
+    try:
+        with _receivers(kind, broker, plan, folder) as receivers:
+            return _timed(broker, receivers, lambda: _tell(receivers, told | {"urls": urls}))
+    finally:
+        host.stop()
+        serving.stop()
+
+
+def by_https(broker: MosquittoBroker, plan: FanOut, folder: Path) -> Moved:
+    """Do the same with TLS."""
+    return by_http(broker, plan, folder, "https")
+
+
+def by_hashing_paho(broker: MosquittoBroker, plan: FanOut, folder: Path) -> Moved:
+    """Send bare subscribers as many bytes, who hash and write them."""
+    return by_bare_paho(broker, plan, folder, "hashed")
+
+
+def by_bare_paho(broker: MosquittoBroker, plan: FanOut, folder: Path, kind: Kind = "bare") -> Moved:
     """Send every bare subscriber as many bytes in blocks, each on its own topic."""
     peer = Peer(*broker.credentials(COORDINATOR))
     publisher = bare_client(broker.host, broker.port, peer, "coordinator.bare")
@@ -75,19 +128,34 @@ def by_bare_paho(broker: MosquittoBroker, plan: FanOut, folder: Path) -> Moved:
                 time.sleep(0.0005)
 
     try:
-        with _receivers("bare", broker, plan, folder) as receivers:
-            return _timed(receivers, send)
+        with _receivers(kind, broker, plan, folder) as receivers:
+            return _timed(broker, receivers, send)
     finally:
         publisher.disconnect()
         publisher.loop_stop()
 
 
-def _timed(receivers: Sequence[subprocess.Popen[str]], begin: Callable[[], None]) -> Moved:
+def _timed(
+    broker: MosquittoBroker, receivers: Sequence[subprocess.Popen[str]], begin: Callable[[], None]
+) -> Moved:
     """Measure from `begin` on until all receivers have everything."""
+    served = _process_of(broker)
+    before = sum(served.cpu_times()[:2])
     began, spent = time.perf_counter(), time.process_time()
     begin()
-    theirs = [_hear(one)["processor_seconds"] for one in receivers]
-    return Moved(time.perf_counter() - began, time.process_time() - spent + sum(theirs))
+    theirs = sum(_hear(one)["processor_seconds"] for one in receivers)
+    seconds, mine = time.perf_counter() - began, time.process_time() - spent
+    brokers = sum(served.cpu_times()[:2]) - before
+    return Moved(seconds, mine + theirs, mine, theirs, brokers)
+
+
+def _process_of(broker: MosquittoBroker) -> psutil.Process:
+    """Return the broker's process: the child of this one that listens at its port."""
+    for child in psutil.Process().children():
+        for one in child.net_connections():
+            if one.status == psutil.CONN_LISTEN and one.laddr.port == broker.port:
+                return child
+    raise RuntimeError(f"nothing listens at {broker.port}")
 
 
 @contextmanager

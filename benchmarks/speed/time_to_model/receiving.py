@@ -1,12 +1,15 @@
 """Devices of a fan-out that share a process; it is told on its standard input what to receive.
 
 A line of JSON names broker, users and kind; once all are connected it says so. Those that fetch
-blocks then wait for a line with the offer. When all bytes are there it says what that took.
+then wait for a line with the offer, and where they get it. When all bytes are there it says what
+that took.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import sys
 import threading
 import time
@@ -19,8 +22,10 @@ from fleetledger.schemas.envelope import COORDINATOR, Sender
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId, FleetId
+from fleetledger.transport.alternative_source import HttpsRules, OwnHost
 from fleetledger.transport.mqtt import MqttConnection
 from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.tls import TlsFiles
 from fleetledger.transport.transfer import BlockExchange
 
 TOPICS = FleetTopics(FleetId("arrival"))
@@ -31,7 +36,7 @@ def main() -> None:
     """Receive what is told, once."""
     told = json.loads(sys.stdin.readline())
     users = {DeviceId(name): Peer(*given) for name, given in told["users"].items()}
-    if told["kind"] == "blocks":
+    if told["kind"] in {"blocks", "http", "https"}:
         fetch(told, users)
     else:
         subscribe(told, users)
@@ -43,11 +48,15 @@ def fetch(told: Mapping[str, Any], users: Mapping[DeviceId, Peer]) -> None:
         name: exchange_of(told["host"], told["port"], peer, name) for name, peer in users.items()
     }
     _say()
-    offer = Offer.model_validate_json(sys.stdin.readline())
+    where = json.loads(sys.stdin.readline())
+    offer, urls = Offer.model_validate(where["offer"]), where.get("urls", {})
+    tls = None if where.get("ca") is None else TlsFiles(ca_file=Path(where["ca"]))
+    for exchange in exchanges.values():
+        exchange.https = HttpsRules(own=OwnHost(told["host"], tls))
     spent = time.process_time()
     folder = Path(told["folder"])
     futures = [
-        exchange.fetch(offer, folder / name, name, seconds=PATIENCE_SECONDS)
+        exchange.fetch(offer, folder / name, name, seconds=PATIENCE_SECONDS, url=urls.get(name))
         for name, exchange in exchanges.items()
     ]
     for future in futures:
@@ -58,19 +67,28 @@ def fetch(told: Mapping[str, Any], users: Mapping[DeviceId, Peer]) -> None:
 
 
 def subscribe(told: Mapping[str, Any], users: Mapping[DeviceId, Peer]) -> None:
-    """Count the blocks that come to bare subscribers."""
+    """Count the blocks that come to bare subscribers, who may hash and write them."""
     counts, done = dict.fromkeys(users, 0), threading.Semaphore(0)
+    hashes = {name: hashlib.sha256() for name in users}
+    files = {name: (Path(told["folder"]) / name).open("wb", buffering=0) for name in users}
+    keeps = told["kind"] == "hashed"
 
-    def heard(name: DeviceId) -> None:
+    def heard(name: DeviceId, block: bytes) -> None:
         counts[name] += 1
+        if keeps:
+            hashes[name].update(block)
+            files[name].write(block)
         if counts[name] == told["blocks"]:
+            if keeps:
+                hashes[name].hexdigest()
+                os.fsync(files[name].fileno())
             done.release()
 
     for name, peer in users.items():
         client = bare_client(told["host"], told["port"], peer, f"{name}.bare")
         subscribed = threading.Event()
         client.on_subscribe = lambda *_, event=subscribed: event.set()
-        client.on_message = lambda *_, name=name: heard(name)
+        client.on_message = lambda *came, name=name: heard(name, came[2].payload)
         client.subscribe(str(TOPICS.down(name, "blk")), qos=0)
         if not subscribed.wait(PATIENCE_SECONDS):
             raise TimeoutError(f"{name} could not subscribe")

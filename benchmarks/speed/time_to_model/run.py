@@ -25,7 +25,15 @@ from typing import Any
 
 from benchmarks import RESULTS_FOLDER
 from benchmarks.machine import describe_machine
-from benchmarks.speed.time_to_model.fan_out import FanOut, Moved, by_bare_paho, by_blocks
+from benchmarks.speed.time_to_model.fan_out import (
+    FanOut,
+    Moved,
+    by_bare_paho,
+    by_blocks,
+    by_hashing_paho,
+    by_http,
+    by_https,
+)
 from benchmarks.speed.time_to_model.fleet import ArrivalFleet, arrival_fleet, until
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
@@ -52,7 +60,14 @@ class Limit:
 
 
 P95 = Limit("p95_active", 5.0, at_most=True)
-RATIO = Limit("blocks_to_bare", 0.6)
+RATIOS = (Limit("blocks_to_hashed", 0.9), Limit("http_to_hashed", 1.0))
+_KINDS = {
+    "blocks": by_blocks,
+    "http": by_http,
+    "https": by_https,
+    "bare": by_bare_paho,
+    "hashed": by_hashing_paho,
+}
 
 
 def one_model(fleet: ArrivalFleet, version: int) -> dict[str, float]:
@@ -109,17 +124,16 @@ def arrivals(devices: int, processes: int, models: int, *, trial: bool) -> dict[
 
 
 def fan_out(plan: FanOut, rounds: int) -> dict[str, Any]:
-    """Return what both kinds of fan-out took, by turns, and the ratio within each round."""
+    """Return what each kind of fan-out took, by turns, and ratios within each round."""
     moved: list[dict[str, Moved]] = []
     with (
         tempfile.TemporaryDirectory(dir=Path()) as scratch,
         MosquittoBroker(Path(scratch) / "broker", plan.devices) as broker,
     ):
         for number in range(rounds):
-            kinds = {"blocks": by_blocks, "bare": by_bare_paho}
-            turn = sorted(kinds, reverse=bool(number % 2))
+            turn = sorted(_KINDS, reverse=bool(number % 2))
             folder = Path(scratch) / str(number)
-            moved.append({kind: kinds[kind](broker, plan, folder) for kind in turn})
+            moved.append({kind: _KINDS[kind](broker, plan, folder / kind) for kind in turn})
             print(moved[-1], file=sys.stderr)
         mosquitto = broker.version
     total = plan.size * len(plan.devices)
@@ -130,8 +144,12 @@ def fan_out(plan: FanOut, rounds: int) -> dict[str, Any]:
             for name, value in (
                 ("bytes_per_second", total / one.seconds),
                 ("processor_seconds", one.processor_seconds),
+                ("sender_processor_seconds", one.sender),
+                ("receivers_processor_seconds", one.receivers),
+                ("broker_processor_seconds", one.broker),
             )
         }
+        | {f"{kind}_to_hashed": both["hashed"].seconds / both[kind].seconds for kind in _KINDS}
         | {"blocks_to_bare": both["bare"].seconds / both["blocks"].seconds}
         for both in moved
     ]
@@ -166,12 +184,14 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     cores = os.cpu_count() or 1
     names = [DeviceId(f"device-{number:03}") for number in range(given.receivers)]
     plan = FanOut(names, round(given.megabytes * 1_000_000), given.receiver_processes)
+    if given.fan_out_only:
+        return fan_out(plan, given.rounds) | {"broken": []}
     without = arrivals(given.devices, given.processes, given.models, trial=False)
     tried = arrivals(cores, cores, given.models, trial=True)
     fanned = fan_out(plan, given.rounds)
     broken = [
         f"{limit.figure}: {value}, limit {limit.bound}"
-        for limit, figures in ((P95, without["later_models_s"]), (RATIO, fanned))
+        for limit, figures in ((P95, without["later_models_s"]), *((one, fanned) for one in RATIOS))
         if not limit.holds(value := figures[limit.figure]["median"])
     ]
     return {
@@ -195,6 +215,7 @@ def main() -> None:
     parser.add_argument("--receiver-processes", type=int, default=4)
     parser.add_argument("--megabytes", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--fan-out-only", action="store_true", help="leave out the fleets")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     found = measure(given)
