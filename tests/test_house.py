@@ -46,7 +46,7 @@ CEILINGS: dict[str, Room] = {
     "runtime": Room(3450, 7.9, 9.6, 14, 42),
     "schemas": Room(6700, 7.9, 11.2, 4, 64),
     "simulator": Room(34450, 11.5, 13.9, 48, 529),
-    "transport": Room(7600, 8.2, 9.6, 7, 102),
+    "transport": Room(7600, 8.2, 9.7, 7, 102),
 }
 
 
