@@ -61,7 +61,7 @@ class Limit:
 
 P95 = Limit("p95_active", 5.0, at_most=True)
 RATIOS = (Limit("blocks_to_hashed", 0.9), Limit("http_to_hashed", 1.0))
-_KINDS = {
+KINDS = {
     "blocks": by_blocks,
     "http": by_http,
     "https": by_https,
@@ -131,9 +131,9 @@ def fan_out(plan: FanOut, rounds: int) -> dict[str, Any]:
         MosquittoBroker(Path(scratch) / "broker", plan.devices) as broker,
     ):
         for number in range(rounds):
-            turn = sorted(_KINDS, reverse=bool(number % 2))
+            turn = sorted(KINDS, reverse=bool(number % 2))
             folder = Path(scratch) / str(number)
-            moved.append({kind: _KINDS[kind](broker, plan, folder / kind) for kind in turn})
+            moved.append({kind: KINDS[kind](broker, plan, folder / kind) for kind in turn})
             print(moved[-1], file=sys.stderr)
         mosquitto = broker.version
     total = plan.size * len(plan.devices)
@@ -149,7 +149,7 @@ def fan_out(plan: FanOut, rounds: int) -> dict[str, Any]:
                 ("broker_processor_seconds", one.broker),
             )
         }
-        | {f"{kind}_to_hashed": both["hashed"].seconds / both[kind].seconds for kind in _KINDS}
+        | {f"{kind}_to_hashed": both["hashed"].seconds / both[kind].seconds for kind in KINDS}
         | {"blocks_to_bare": both["bare"].seconds / both["blocks"].seconds}
         for both in moved
     ]
