@@ -31,6 +31,8 @@ _INFINITY = float("inf")
 _PLAIN = frozenset((int, bool, type(None)))
 """Types of which every value is JSON."""
 _CONTAINERS = frozenset((dict, list, tuple))
+_SCALARS = _PLAIN | {str, float}
+_TEXT = frozenset((str,))
 _ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
 )
@@ -43,21 +45,51 @@ def canonical_json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
     Tuples are written as lists. Raises `SchemaError` where `value` is not JSON: NaN, infinity,
     keys that are not text, lone surrogates, more than `MAX_DEPTH` levels, other types.
     """
-    _check(value)
-    return write_checked(value)
+    data = write_checked(value)
+    _check_all_keys(value)
+    return data
+
+
+def read_canonical(data: bytes, most_values: int | None = None) -> tuple[Any, bool]:
+    """Return the value of JSON bytes, and whether they are its one byte string.
+
+    Raises `SchemaError` as `parse_json` does.
+    """
+    found = None if _too_many(data, most_values) else _read_quickly(data)
+    return (parse_json(data, most_values), False) if found is None else (found[0], True)
+
+
+def _read_quickly(data: bytes) -> tuple[Any] | None:
+    """Return the value of canonical bytes; None for others, of which `parse_json` says more.
+
+    What equals the text that is written of it has no key twice, no half of a pair, and no number
+    that is none.
+    """
+    try:
+        text = data.decode("utf-8")
+        value = _decoder(_bounded_by_python(), whole=False).decode(text)
+        if _ENCODER.encode(value) != text:
+            return None
+    except (ValueError, RecursionError):
+        return None
+    if text.count("{") + text.count("[") > MAX_DEPTH:
+        _check(value)
+    return (value,)
 
 
 def write_checked(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
-    """Return the one byte string of a value that `parse_json` gave: it need not be checked again.
+    """Return the one byte string of a value whose keys are text, as of a model or `parse_json`.
 
-    Raises `SchemaError` for types that JSON does not know.
+    Raises as `canonical_json` does for all but keys.
     """
     try:
-        return _ENCODER.encode(value).encode("utf-8")
-    except (TypeError, ValueError) as error:
+        data = _ENCODER.encode(value).encode("utf-8")
+    except (TypeError, ValueError, RecursionError) as error:
+        _check(value)
         raise SchemaError(f"not representable as canonical JSON: {error}") from error
-    except RecursionError as error:
-        raise _too_deep() from error
+    if data.count(b"{") + data.count(b"[") > MAX_DEPTH:
+        _check(value)
+    return data
 
 
 def parse_json(data: bytes, most_values: int | None = None) -> Any:  # noqa: ANN401 - any JSON value
@@ -67,13 +99,12 @@ def parse_json(data: bytes, most_values: int | None = None) -> Any:  # noqa: ANN
     gets a limit of its values too, since a megabyte of `[]` costs as much as forty of text: at most
     `most_values` commas and brackets, those within text included.
     """
-    if most_values is not None:
-        values = data.count(b",") + data.count(b"[") + data.count(b"{")
-        if values > most_values:
-            raise SchemaError(
-                f"not accepted: JSON of {count_of(values, 'value')}; at most {most_values} are "
-                "read here, so send fewer"
-            )
+    values = _too_many(data, most_values)
+    if values:
+        raise SchemaError(
+            f"not accepted: JSON of {count_of(values, 'value')}; at most {most_values} are "
+            "read here, so send fewer"
+        )
     try:
         value = _decoder(_bounded_by_python()).decode(data.decode("utf-8"))
     except (UnicodeDecodeError, ValueError) as error:
@@ -82,6 +113,14 @@ def parse_json(data: bytes, most_values: int | None = None) -> Any:  # noqa: ANN
         raise _too_deep() from error
     _check(value)
     return value
+
+
+def _too_many(data: bytes, most_values: int | None) -> int:
+    """Return the number of commas and brackets where they are too many, else 0."""
+    if most_values is None:
+        return 0
+    values = data.count(b",") + data.count(b"[") + data.count(b"{")
+    return values if values > most_values else 0
 
 
 def _refuse_constant(name: str) -> None:
@@ -95,12 +134,15 @@ def _bounded_by_python() -> bool:
 
 
 @cache
-def _decoder(bounded: bool) -> json.JSONDecoder:
-    """Return what reads JSON: made once, for it is asked several times for every message."""
+def _decoder(bounded: bool, *, whole: bool = True) -> json.JSONDecoder:
+    """Return what reads JSON: made once, for it is asked several times for every message.
+
+    Unless it is the whole check, keys may be given twice.
+    """
     return json.JSONDecoder(
         parse_int=None if bounded else _whole_number,
         parse_constant=_refuse_constant,
-        object_pairs_hook=_object,
+        object_pairs_hook=_object if whole else None,
     )
 
 
@@ -141,6 +183,19 @@ def _check(value: object) -> None:
             return
         level = below
     raise _too_deep()
+
+
+def _check_all_keys(value: object) -> None:
+    """Raise `SchemaError` for a key that is no text; `value` holds itself nowhere."""
+    containers: list[Any] = [(value,)]
+    for container in containers:
+        members = container
+        if isinstance(container, dict):
+            members = container.values()
+            if not _TEXT.issuperset(map(type, container)):
+                _check_keys(container)
+        if not _SCALARS.issuperset(map(type, members)):
+            containers += [one for one in members if isinstance(one, dict | list | tuple)]
 
 
 def _check_member(member: object, below: list[Any]) -> None:

@@ -31,7 +31,7 @@ from pydantic import Field, ValidationError
 
 from fleetledger.runtime.errors import SchemaError, shorten
 from fleetledger.runtime.strict import Strict
-from fleetledger.schemas.canonical import canonical_json, parse_json, write_checked
+from fleetledger.schemas.canonical import read_canonical, write_checked
 from fleetledger.schemas.errors import EnvelopeError, FrameError
 from fleetledger.schemas.keys import KeyHash, SignatureText, SigningKey, VerifyKey
 from fleetledger.schemas.message import Message, explain
@@ -56,6 +56,8 @@ MAX_ENVELOPE_BYTES = MAX_HEADER_BYTES + MAX_ATTACHMENT_BYTES + 1
 INLINE_LIMIT = 64 * 1024
 """Payloads up to this many bytes are attached; larger ones are offered and fetched in blocks."""
 
+_BODY = b'"body":'
+_BEHIND_BODY = b',"boot":"'
 _LEAST_FRAMED = 512
 """Bytes below which nobody tries to make them fewer."""
 
@@ -113,7 +115,7 @@ class Envelope:
     @cached_property
     def line(self) -> bytes:
         """The header line."""
-        return _header_line(self.header)
+        return write_checked(self.header.model_dump(mode="json"))
 
     @cached_property
     def seal(self) -> Seal:
@@ -124,16 +126,6 @@ class Envelope:
     def unsigned_line(self) -> bytes:
         """The header line with a null in the signature's place."""
         return self.seal.unsigned_line
-
-    def signed(self, key: SigningKey, topic: Topic) -> Envelope:
-        """Return this message as `key` signs it for its topic; `Header.key` must name the key."""
-        unsigned = self.line
-        signature = SignatureText.of(
-            key.sign(DOMAIN, bytes_to_sign(unsigned, topic, self.header.fleet))
-        )
-        line = with_signature(unsigned, signature)
-        header = self.header.model_copy(update={"signature": signature})
-        return _with_line(Envelope(header, self.attachment), line)
 
     def check_signature(self, key: VerifyKey, topic: str) -> None:
         """Raise `SignatureError` unless `key` signed this message for that topic.
@@ -149,7 +141,15 @@ class Envelope:
                 f"kind: {self.header.kind!r} arrived where {model.kind!r} was expected; "
                 "see docs/protocol for what each topic carries"
             )
-        return model.read(self.header.body)
+        text = self._body_text
+        if text is None:
+            return model.read(self.header.body)
+        return model.read_text(text, self.header.body)
+
+    @cached_property
+    def _body_text(self) -> bytes | None:
+        """The body as the line has it; None where it may have been translated, or not arrived."""
+        return None
 
 
 @dataclass
@@ -188,31 +188,21 @@ class Sender:
                 f"attachment: {len(attachment)} bytes exceed {MAX_ATTACHMENT_BYTES}; "
                 "offer it and let the receiver fetch blocks"
             )
-        signer = self.signer
-        written = self.wire.version_of(body.kind, self.speaks if version is None else version)
-        header = Header(
-            version=written,
-            kind=body.kind,
-            fleet=self.fleet,
-            sender=self.name,
-            boot=self.boot,
-            sequence=self.next_sequence,
-            sent_ms=sent_ms,
-            refers_to=refers_to,
-            body=self.wire.written(body.kind, body.model_dump(mode="json"), written),
-            attachment_size=len(attachment),
-            attachment_digest=Digest.of(attachment) if attachment else None,
-            key=None if signer is None else KeyHash(signer.verify_key.key_hash.hex()),
-        )
-        self.next_sequence += 1
-        envelope = Envelope(header, attachment)
-        if signer is None:
-            return envelope
-        if topic is None:
+        if self.signer is not None and topic is None:
             raise EnvelopeError(
                 f"topic: {body.kind!r} is to be signed and goes nowhere; say on which topic"
             )
-        return envelope.signed(signer, topic)
+        values = self._values(body.kind, body.model_dump(mode="json"), sent_ms, version)
+        values["refers_to"] = refers_to
+        if attachment:
+            values |= {
+                "attachment_size": len(attachment),
+                "attachment_digest": Digest.of(attachment),
+            }
+        line = self._line(values, topic)
+        header = Header(**values)
+        self.next_sequence += 1
+        return _with_line(Envelope(header, attachment), line)
 
     def write(
         self,
@@ -229,9 +219,18 @@ class Sender:
         The law: they are what `encode(seal(...))` gives for the model. No header is made of them,
         which takes twice as long as the signature. Raises `EnvelopeError` if they are too many.
         """
-        signer = self.signer
+        values = self._values(kind, body, sent_ms, version)
+        values["refers_to"] = refers_to
+        line = self._line(values, topic)
+        self.next_sequence += 1
+        return _bytes_of(kind, line, b"")
+
+    def _values(
+        self, kind: str, body: dict[str, Any], sent_ms: int, version: int | None
+    ) -> dict[str, Any]:
+        """Return what the next header says, without an attachment and before it is signed."""
         written = self.wire.version_of(kind, self.speaks if version is None else version)
-        values = {
+        return {
             "version": written,
             "kind": kind,
             "fleet": self.fleet,
@@ -239,19 +238,22 @@ class Sender:
             "boot": self.boot,
             "sequence": self.next_sequence,
             "sent_ms": sent_ms,
-            "refers_to": refers_to,
+            "refers_to": None,
             "body": self.wire.written(kind, body, written),
             "attachment_size": 0,
             "attachment_digest": None,
-            "key": None if signer is None else signer.verify_key.key_hash.hex(),
+            "key": None if self.signer is None else self.signer.verify_key.short_name,
             "signature": None,
         }
-        self.next_sequence += 1
+
+    def _line(self, values: dict[str, Any], topic: Topic | None) -> bytes:
+        """Return the header line; a signature becomes part of `values`, too."""
         line = write_checked(values)
-        if signer is not None:
-            signed = signer.sign(DOMAIN, bytes_to_sign(line, topic, self.fleet))
-            line = with_signature(line, SignatureText.of(signed))
-        return _bytes_of(kind, line, b"")
+        if self.signer is None or topic is None:
+            return line
+        signed = self.signer.sign(DOMAIN, bytes_to_sign(line, topic, self.fleet))
+        values["signature"] = SignatureText.of(signed)
+        return with_signature(line, values["signature"])
 
 
 def encode(envelope: Envelope) -> bytes:
@@ -275,10 +277,14 @@ def decode(data: bytes, longest: int = MAX_HEADER_BYTES, wire: WireVersions = OW
     is translated into the form of the models by the reader's `wire`.
     """
     line, rest = split(data, longest)
-    header = _read_header(line, wire)
+    header = _read_header(line)
+    body = wire.read(header.kind, header.body, header.version)
     attachment = bytes(attached(rest, header.attachment_size))
     _check_attachment(header, attachment)
-    return _with_line(Envelope(header, attachment), line)
+    if body is not header.body:
+        header = header.model_copy(update={"body": body})
+        return _with_line(Envelope(header, attachment), line)
+    return _with_texts(Envelope(header, attachment), line)
 
 
 def decode_again(data: bytes) -> Envelope:
@@ -292,7 +298,7 @@ def decode_again(data: bytes) -> Envelope:
     for name, kind in _HEADER_TEXTS.items():
         if values[name] is not None:
             values[name] = kind.known(values[name])
-    return _with_line(Envelope(Header.of_known(**values), attachment), line)
+    return _with_texts(Envelope(Header.of_known(**values), attachment), line)
 
 
 _HEADER_TEXTS: Mapping[str, type[ValidatedText]] = {
@@ -368,13 +374,17 @@ def _with_line(envelope: Envelope, line: bytes) -> Envelope:
     return envelope
 
 
-def _header_line(header: Header) -> bytes:
-    return canonical_json(header.model_dump(mode="json"))
+def _with_texts(envelope: Envelope, line: bytes) -> Envelope:
+    """Note the header line and its body, which reads as the models' version of the wire has it."""
+    # Before the body are two values without such a text in them, and behind it comes the last boot.
+    begin, end = line.index(_BODY) + len(_BODY), line.rindex(_BEHIND_BODY)
+    envelope.__dict__["_body_text"] = line[begin:end]
+    return _with_line(envelope, line)
 
 
-def _read_header(line: bytes, wire: WireVersions) -> Header:
+def _read_header(line: bytes) -> Header:
     try:
-        values = parse_json(line, MAX_HEADER_VALUES)
+        values, canonical = read_canonical(line, MAX_HEADER_VALUES)
     except SchemaError as error:
         raise EnvelopeError(f"header: {error}") from error
     try:
@@ -383,7 +393,7 @@ def _read_header(line: bytes, wire: WireVersions) -> Header:
         raise EnvelopeError(f"header: {explain(error)}") from error
     # Nothing is converted, so what was parsed is what a header would be written from.
     whole = values.keys() == Header.model_fields.keys()
-    if not whole or write_checked(values) != line:
+    if not whole or not canonical:
         raise EnvelopeError(
             "header: the line is not canonical JSON of all header fields; "
             "sort the keys, leave out spaces, write every field and no escapes"
@@ -393,5 +403,4 @@ def _read_header(line: bytes, wire: WireVersions) -> Header:
             f"signature: {shorten(header.signature)} by the key {shorten(header.key)}; "
             "give both or neither"
         )
-    body = wire.read(header.kind, header.body, header.version)
-    return header if body is header.body else header.model_copy(update={"body": body})
+    return header

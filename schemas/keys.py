@@ -23,7 +23,7 @@ from functools import cached_property, lru_cache
 from typing_extensions import Self
 
 from fleetledger.runtime.errors import InvalidValueError, shorten
-from fleetledger.schemas.ed25519 import SEED_BYTES, library, pem_seed, seed_pem
+from fleetledger.schemas.ed25519 import SEED_BYTES, SIGNATURE_BYTES, library, pem_seed, seed_pem
 from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.values import ValidatedText
 
@@ -49,7 +49,8 @@ class SignatureText(ValidatedText):
     @classmethod
     def of(cls, signature: bytes) -> Self:
         """Return the text of 64 bytes."""
-        return cls(base64.b64encode(signature).decode("ascii"))
+        text = base64.b64encode(signature).decode("ascii")
+        return cls.known(text) if len(signature) == SIGNATURE_BYTES else cls(text)
 
     @property
     def raw(self) -> bytes:
@@ -97,6 +98,11 @@ class VerifyKey(ValidatedText):
     def key_hash(self) -> bytes:
         """Return the 4 bytes by which signatures name it."""
         return bytes.fromhex(self.split("+", 2)[1])
+
+    @property
+    def short_name(self) -> KeyHash:
+        """The same as text."""
+        return _short_name(self)
 
     @property
     def public(self) -> bytes:
@@ -171,6 +177,11 @@ def read_verify_key(text: str) -> VerifyKey:
         raise SignatureError(
             f"key: {shorten(text)} is none; give {VerifyKey.rule}, whole"
         ) from error
+
+
+@lru_cache(maxsize=_KNOWN_KEYS)
+def _short_name(key: VerifyKey) -> KeyHash:
+    return KeyHash(key.key_hash.hex())
 
 
 @lru_cache(maxsize=_KNOWN_KEYS)

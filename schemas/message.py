@@ -43,8 +43,13 @@ class Message(Strict):
         Nothing is converted: `"5"`, `5.0` and `true` are not the integer 5, because the published
         JSON Schema does not accept them either.
         """
+        return cls.read_text(canonical_json(body), body)
+
+    @classmethod
+    def read_text(cls, text: bytes, body: dict[str, Any]) -> Self:
+        """Do as `read` with the canonical JSON of `body`, which is known already."""
         try:
-            return cls.model_validate_json(canonical_json(body), strict=True)
+            return cls.model_validate_json(text, strict=True)
         except ValidationError as error:
             raise SchemaError(f"{cls.kind}: {explain(error, body)}") from error
 

@@ -79,10 +79,10 @@ class Seal:
                 f"signature: {self.kind!r} on {topic} is not signed; only what {key.name!r} "
                 "has signed is believed there"
             )
-        if self.key != key.key_hash.hex():
+        if self.key != key.short_name:
             raise SignatureError(
                 f"key: {str(self.key)!r} signed {self.kind!r} on {topic}; only the key "
-                f"{key.key_hash.hex()!r} of {key.name!r} is believed there"
+                f"{str(key.short_name)!r} of {key.name!r} is believed there"
             )
         key.check(self.signature.raw, DOMAIN, self.signed_bytes(topic))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Literal, get_args
 
 from fleetledger.runtime.errors import InvalidValueError
@@ -30,6 +31,8 @@ PROXY_UP_LEAVES: tuple[UpLeaf, ...] = ("msg", "req", "blk")
 PROXY_DOWN_LEAVES: tuple[DownLeaf, ...] = ("rcpt", "req", "blk")
 """Leaves in use between devices and a proxy."""
 
+_KEPT = 1 << 13
+"""Topics that are kept ready: those of a thousand devices and more, in at most 2 MB."""
 _UNCONFIRMED = frozenset({"hb", "req", "blk"})
 
 
@@ -72,11 +75,11 @@ class FleetTopics:
 
     def up(self, device: DeviceId, leaf: UpLeaf) -> Topic:
         """Topic on which `device` sends."""
-        return Topic(f"{self._root}/up/{device}/{leaf}")
+        return _topic(f"{self._root}/up/{device}/{leaf}")
 
     def down(self, device: DeviceId, leaf: DownLeaf) -> Topic:
         """Topic on which the coordinator sends to `device`."""
-        return Topic(f"{self._root}/down/{device}/{leaf}")
+        return _topic(f"{self._root}/down/{device}/{leaf}")
 
     def from_every_device(self, *leaves: UpLeaf) -> tuple[str, ...]:
         """Return filters for what all devices send on the given leaves."""
@@ -98,19 +101,28 @@ class FleetTopics:
 
     def parse(self, topic: str) -> DeviceTopic:
         """Read a device topic; raise `InvalidValueError` for anything else."""
-        levels = topic.split("/")
-        branch = self._root.split("/")
-        if len(levels) != len(branch) + 3 or levels[: len(branch)] != branch:
-            raise InvalidValueError("topic", topic, f"expected {self._root}/up|down/…")
-        direction, device, leaf = levels[-3:]
-        if direction == "up" and leaf in UP_LEAVES:
-            return DeviceTopic("up", DeviceId(device), leaf)
-        if direction == "down" and leaf in DOWN_LEAVES:
-            return DeviceTopic("down", DeviceId(device), leaf)
-        leaves = f"up/<device>/({'|'.join(UP_LEAVES)}) or down/<device>/({'|'.join(DOWN_LEAVES)})"
-        raise InvalidValueError("topic", topic, f"after {self._root} comes {leaves}")
+        return _parsed(self._root, topic)
 
     @property
     def _root(self) -> str:
         own = f"{ROOT}/{self.fleet}"
         return f"{own}/{self.branch}" if self.branch else own
+
+
+_topic = lru_cache(maxsize=_KEPT)(Topic)
+"""Topics of devices, checked once each."""
+
+
+@lru_cache(maxsize=_KEPT)
+def _parsed(root: str, topic: str) -> DeviceTopic:
+    levels = topic.split("/")
+    branch = root.split("/")
+    if len(levels) != len(branch) + 3 or levels[: len(branch)] != branch:
+        raise InvalidValueError("topic", topic, f"expected {root}/up|down/…")
+    direction, device, leaf = levels[-3:]
+    if direction == "up" and leaf in UP_LEAVES:
+        return DeviceTopic("up", DeviceId(device), leaf)
+    if direction == "down" and leaf in DOWN_LEAVES:
+        return DeviceTopic("down", DeviceId(device), leaf)
+    leaves = f"up/<device>/({'|'.join(UP_LEAVES)}) or down/<device>/({'|'.join(DOWN_LEAVES)})"
+    raise InvalidValueError("topic", topic, f"after {root} comes {leaves}")

@@ -31,6 +31,17 @@ class ValidatedText(str):
     __slots__ = ()
     pattern: ClassVar[re.Pattern[str]]
     rule: ClassVar[str]
+    _has_pattern_only: ClassVar[bool] = True
+    """Whether the pattern is the whole rule, and text is in its one form as it is."""
+
+    def __init_subclass__(cls) -> None:
+        """Note which rules a subclass brings."""
+        own = ValidatedText
+        cls._has_pattern_only = (
+            cls.__new__ is own.__new__
+            and cls.normalise.__func__ is own.normalise.__func__  # type: ignore[attr-defined]
+            and cls.obeys_rule.__func__ is own.obeys_rule.__func__  # type: ignore[attr-defined]
+        )
 
     def __new__(cls, value: object) -> Self:
         """Check `value` against the rule; raise `InvalidValueError` if it breaks it."""
@@ -61,7 +72,11 @@ class ValidatedText(str):
     @classmethod
     def _read(cls, value: object, read_text: ValidatorFunctionWrapHandler) -> Self:
         """Take a value that is known to be good as it is."""
-        return value if type(value) is cls else cls(read_text(value))
+        if type(value) is cls:
+            return value
+        if type(value) is str and cls._has_pattern_only and cls.pattern.fullmatch(value):
+            return cls.known(value)  # what most are, without three calls
+        return cls(read_text(value))
 
     @classmethod
     def __get_pydantic_core_schema__(

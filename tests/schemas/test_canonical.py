@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetledger.runtime.errors import SchemaError
-from fleetledger.schemas.canonical import MAX_DEPTH, canonical_json, parse_json
+from fleetledger.schemas.canonical import MAX_DEPTH, canonical_json, parse_json, read_canonical
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -120,3 +120,95 @@ def test_a_list_that_holds_itself_is_refused() -> None:
     endless.append(endless)
     with pytest.raises(SchemaError, match="nested deeper"):
         canonical_json(endless)
+
+
+def slowly_read(data: bytes, most_values: int | None = None) -> tuple[Any, bool]:
+    """What `read_canonical` gives: read with every check, written again, compared."""
+    value = parse_json(data, most_values)
+    return value, canonical_json(value) == data
+
+
+def told(read: Any, *given: Any) -> object:
+    try:
+        return repr(read(*given))
+    except SchemaError as error:
+        return str(error)
+
+
+PIECES = st.sampled_from(
+    [
+        b" ",
+        b",",
+        b"[",
+        b"]",
+        b"{",
+        b"}",
+        b'"',
+        b"\\",
+        b"0",
+        b"e5",
+        b"1e999",
+        b"NaN",
+        b"-0",
+        b"1.0",
+        b"1e16",
+        b"\\u00e9",
+        b"\\ud800",
+        b'"a":1,',
+        b"null",
+        b"\n",
+        b"\xff",
+        b"\xc3\xa9",
+        b"{}" * 33,
+        b"[" * 33,
+        b"9" * 5000,
+    ]
+)
+
+
+@given(
+    JSON, st.lists(st.tuples(st.floats(0, 1), PIECES), max_size=2), st.none() | st.integers(0, 9)
+)
+def test_canonical_bytes_are_told_from_others_as_by_writing_them_again(
+    value: Any, put_in: list[tuple[float, bytes]], most_values: int | None
+) -> None:
+    data = canonical_json(value)
+    for place, piece in put_in:
+        at = round(place * len(data))
+        data = data[:at] + piece + data[at:]
+    assert told(read_canonical, data, most_values) == told(slowly_read, data, most_values)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":1,"a":1}',
+        '{"b":1,"a":1}',
+        '{"a": 1}',
+        '"\\u00e9"',
+        "1e5",
+        "-0",
+        "1E400",
+        '"\\ud800"',
+        "[Infinity]",
+        '{"a":{"a":1,"a":1}}',
+    ],
+)
+def test_no_other_text_of_a_value_is_canonical(text: str) -> None:
+    assert told(read_canonical, text.encode()) == told(slowly_read, text.encode())
+    assert not told(read_canonical, text.encode()).endswith("True)")
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH, MAX_DEPTH + 1, 5000])
+def test_canonical_bytes_may_be_nested_as_deep_as_others(levels: int) -> None:
+    data = b"[" * levels + b"]" * levels
+    assert told(read_canonical, data) == told(slowly_read, data)
+
+
+@pytest.mark.parametrize("key", [1, None, True, 1.5])
+@pytest.mark.parametrize("wrap", [lambda v: v, lambda v: {"a": [v]}, lambda v: [0, {"b": v}]])
+def test_a_key_that_json_would_turn_into_text_is_refused_wherever_it_is(
+    key: Any, wrap: Any
+) -> None:
+    with pytest.raises(SchemaError, match=f"the key {key} is not text"):
+        canonical_json(wrap({key: 1}))

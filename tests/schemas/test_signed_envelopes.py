@@ -15,10 +15,10 @@ from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.contributions import Nothing
 from fleetledger.schemas.envelope import Envelope, Sender, decode, encode
 from fleetledger.schemas.errors import EnvelopeError, SignatureError
-from fleetledger.schemas.keys import KeyHash, KeyName, SigningKey, VerifyKey
+from fleetledger.schemas.keys import KeyHash, KeyName, SignatureText, SigningKey, VerifyKey
 from fleetledger.schemas.presence import Heartbeat
 from fleetledger.schemas.protocol_pages import example
-from fleetledger.schemas.seals import DOMAIN
+from fleetledger.schemas.seals import DOMAIN, bytes_to_sign, with_signature
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
 
@@ -201,8 +201,10 @@ def test_another_key_is_refused_by_its_hash_and_where_it_borrows_one() -> None:
     assert f"key: '{OTHER.verify_key.key_hash.hex()}' signed" in refused(encode(sealed(key=OTHER)))
     borrowed = sealed().header.model_copy(update={"signature": None})
     assert borrowed.key == KeyHash(KEY.verify_key.key_hash.hex())
-    made = Envelope(borrowed, b"payload").signed(OTHER, TOPIC)
-    assert "not that of" in refused(encode(made))
+    line = Envelope(borrowed).line
+    signature = OTHER.sign(DOMAIN, bytes_to_sign(line, TOPIC, borrowed.fleet))
+    made = with_signature(line, SignatureText.of(signature)) + b"\npayload"
+    assert "not that of" in refused(made)
 
 
 @pytest.mark.parametrize("domain", ["", "fleetledger/key-rotation/1", "fleetledger/envelope/2"])
