@@ -44,7 +44,7 @@ CEILINGS: dict[str, Room] = {
     "learning": Room(19300, 7.9, 9.4, 27, 224),
     "methods": Room(18350, 11.8, 14.9, 36, 139),
     "runtime": Room(3450, 7.9, 9.6, 14, 42),
-    "schemas": Room(6700, 7.9, 11.2, 4, 64),
+    "schemas": Room(6800, 7.8, 11.0, 4, 64),
     "simulator": Room(34450, 11.5, 13.9, 48, 529),
     "transport": Room(7600, 8.2, 9.7, 7, 102),
 }
