@@ -54,6 +54,7 @@ class KnownModel(SampleModel):
         super().__init__(model)
         self._known = known.opinions
         self._seconds = seconds
+        self._digest = model.manifest.digest
 
     def prepare(self, image: ComparedImage) -> ReadSample | None:
         """Read an image that is not known; None where that cannot be done."""
@@ -72,7 +73,7 @@ class KnownModel(SampleModel):
         return self._known[key]
 
     def _key(self, image: ComparedImage) -> tuple[Digest, int]:
-        return self._model.manifest.digest, image.path.stat().st_ino
+        return self._digest, image.path.stat().st_ino
 
 
 class SharedComparer(Comparer):
