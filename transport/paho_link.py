@@ -88,8 +88,43 @@ class DeliveryToken:
     number: int
 
 
+class Waker:
+    """Both ends of the pair of sockets by which paho wakes its network thread.
+
+    paho sends a byte for each packet, which costs a system call and hands the interpreter over. One
+    is enough until the thread has read it: only after that it looks at the packets that wait.
+    """
+
+    def __init__(self, reading: socket.socket, writing: socket.socket) -> None:
+        self._reading, self._writing = reading, writing
+        self._sent = False
+
+    def fileno(self) -> int:
+        """Return what the network thread selects."""
+        return self._reading.fileno()
+
+    def send(self, data: bytes) -> int:
+        """Wake the thread, unless it is on its way."""
+        if self._sent:
+            return len(data)
+        self._sent = True
+        return self._writing.send(data)
+
+    def recv(self, size: int) -> bytes:
+        """Take the bytes that woke the thread."""
+        try:
+            return self._reading.recv(size)
+        finally:
+            self._sent = False
+
+    def close(self) -> None:
+        """Close both ends; may be called twice."""
+        self._reading.close()
+        self._writing.close()
+
+
 class WatchedClient(Client):
-    """A paho client that notes when its network thread last moved, and reads ahead.
+    """A paho client that notes when its network thread last moved, reads ahead, and wakes it once.
 
     paho asks the socket for single bytes in front of each packet. Here these come out of what was
     read before, and all of that is handled before the thread waits again.
@@ -99,6 +134,13 @@ class WatchedClient(Client):
     """On the monotonic clock, in seconds; at least once a second while all is well."""
     _ahead: bytes = b""
     _taken: int = 0
+
+    def _thread_main(self) -> None:
+        reading, writing = self._sockpairR, self._sockpairW
+        if reading is not None and writing is not None:
+            waker: Any = Waker(reading, writing)
+            self._sockpairR = self._sockpairW = waker
+        super()._thread_main()
 
     def _sock_recv(self, bufsize: int) -> bytes:
         if self._taken == len(self._ahead):

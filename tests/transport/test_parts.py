@@ -1,6 +1,7 @@
 """The small parts: filters, access rules, meter, back-off, inbox and the outgoing queue."""
 
 import random
+import socket
 import threading
 import time
 from pathlib import Path
@@ -31,6 +32,7 @@ from fleetledger.transport.interface import (
 )
 from fleetledger.transport.memory import InMemoryBroker
 from fleetledger.transport.meter import Counts, Meter, topic_class
+from fleetledger.transport.paho_link import Waker
 from fleetledger.transport.pending_bytes import PendingBytes
 
 
@@ -257,3 +259,17 @@ def test_a_refused_user_in_memory_gets_the_same_error_as_on_a_broker() -> None:
 
     with pytest.raises(NotAuthorisedError, match="check both"):
         connection.wait_connected(0)
+
+
+def test_a_thread_is_woken_once_until_it_has_read_that() -> None:
+    reading, writing = socket.socketpair()
+    reading.setblocking(False)
+    waker = Waker(reading, writing)
+    for _ in range(3):
+        assert [waker.send(b"x") for _ in range(5)] == [1] * 5
+        assert waker.fileno() == reading.fileno()
+        assert waker.recv(10_000) == b"x"
+        with pytest.raises(BlockingIOError):
+            waker.recv(10_000)
+    waker.close()
+    waker.close()
