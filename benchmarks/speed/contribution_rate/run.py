@@ -6,7 +6,7 @@ is a process of its own:
 
     coordinator  `fleetledger coordinator serve`: checked by STSA, committed, receipt and proof sent
     signed       the same, from devices whose keys sign every message
-    workers      the same with two intake workers
+    workers      the same with two intake workers, once they have started
     answering    bare paho: acknowledges each message by hand and sends a receipt's bytes back
     bare         bare paho: acknowledges each message by hand; the floor
 
@@ -23,6 +23,7 @@ import shutil
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -58,6 +59,11 @@ RESULTS = RESULTS_FOLDER / "contribution_rate.json"
 TOPICS = FleetTopics(FLEET)
 BARE_TOPICS = FleetTopics(FleetId("bare"))
 """Of the same length, and heard by no coordinator."""
+
+
+_LOOK_SECONDS = 0.5
+_CALM_LOOKS = 4
+_CALM_CPU_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,8 @@ def measure_served(
     home = bench.folder / "home"
     shutil.copytree(template, home)
     with serving(bench.broker, home, TOPICS, *options) as served:
+        if options:
+            wait_until_ready(served.process)
         messages = bench.messages if keys is None else signed(bench.messages, keys, served.birth)
         before, own = _cpu_seconds(served.process, family=True), _cpu_seconds(served.process)
         began, ended = bench.fleet.give(Task(TOPICS, messages, bench.plan.window, answered=True))
@@ -125,6 +133,15 @@ def measure_served(
         raise RuntimeError(f"{accepted} entries in the ledger for {bench.plan.count} receipts")
     shutil.rmtree(home)
     return Measured(bench.plan.count / (ended - began), spent, own)
+
+
+def wait_until_ready(process: int) -> None:
+    """Wait until workers have started: their processor time stands still for two seconds."""
+    calm, spent = 0, -1.0
+    while calm < _CALM_LOOKS:
+        time.sleep(_LOOK_SECONDS)
+        now = _cpu_seconds(process, family=True) - _cpu_seconds(process)
+        calm, spent = (calm + 1 if now - spent < _CALM_CPU_SECONDS else 0), now
 
 
 def measure_answering(bench: Bench) -> Measured:
