@@ -46,7 +46,7 @@ CEILINGS: dict[str, Room] = {
     "runtime": Room(3450, 7.9, 9.6, 14, 42),
     "schemas": Room(6800, 7.8, 11.0, 4, 64),
     "simulator": Room(34450, 11.5, 13.9, 48, 529),
-    "transport": Room(7600, 8.2, 9.7, 7, 102),
+    "transport": Room(7650, 8.1, 9.6, 7, 103),
 }
 
 
