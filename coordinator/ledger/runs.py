@@ -181,14 +181,14 @@ class StoredRun:
         """
         first, count, time_ns, kind, marks, packed_names, packed_texts, digests, leaves = row
         try:
-            names = zlib.decompress(packed_names).decode().split("\n")
-            head, *texts = zlib.decompress(packed_texts).decode().split("\n")
+            names = unpacked(packed_names, first, kind)
+            head, *texts = unpacked(packed_texts, first, kind)
             blobs, unkept, pieces = json.loads(head)
             columns = [texts[start : start + count] for start in range(0, len(texts), count)]
             sizes = tuple(map(int, columns.pop())) if unkept else None
             if blobs is not None:
                 columns.insert(blobs, [f'"{one}"' for one in _hexes(digests)])
-        except (zlib.error, ValueError, TypeError, LookupError) as error:
+        except (ValueError, TypeError, LookupError) as error:
             raise _misfit(first, kind, str(error)) from error
         held = [len(names), *map(len, columns), len(leaves) / HASH_BYTES]
         if {*held} != {count} or len(columns) != len(pieces) - 1:
@@ -259,6 +259,14 @@ class StoredRun:
             elif value_at(template, path) != value:
                 return []
         return [self.first + place for place in found]
+
+
+def unpacked(data: bytes, first: int, kind: object) -> list[str]:
+    """Return the stored texts of a run; raise `LedgerCorruptError`."""
+    try:
+        return zlib.decompress(data).decode().split("\n")
+    except (zlib.error, ValueError, TypeError) as error:
+        raise _misfit(first, kind, str(error)) from error
 
 
 def _misfit(first: int, kind: object, found: str) -> LedgerCorruptError:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fleetledger.coordinator.ledger.runs import RUN_COLUMNS, Row, StoredRun, marked
+from fleetledger.coordinator.ledger.runs import RUN_COLUMNS, Row, StoredRun, marked, unpacked
 from fleetledger.schemas.proofs.tree import HASH_BYTES
 from fleetledger.schemas.values import Digest
 
@@ -111,14 +111,12 @@ class StoredRuns:
         """
         found = list[int]()
         for head in self.heads(start, stop):
-            if device is not None and not marked(head.marks, device):
-                continue
-            some = list(range(head.first, head.first + head.size))
-            if where:
-                some = self._run(head.first).having(where)
+            some: Sequence[int] = range(head.first, head.first + head.size)
             if device is not None:
-                names = self._run(head.first).names
-                some = [index for index in some if names[index - head.first] == device]
+                some = self._of_devices(head, [device])
+            if where and some:
+                having = set(self._run(head.first).having(where))
+                some = [index for index in some if index in having]
             found += [index for index in some if start <= index < stop]
         return found
 
@@ -127,12 +125,21 @@ class StoredRuns:
     ) -> Iterator[Row]:
         """Yield the entries below an index, newest first: of some devices, with a word."""
         for head in self.heads(0, before, newest=True):
-            if devices is not None and not any(marked(head.marks, name) for name in devices):
-                continue
-            rows = list(self._run(head.first).rows(0, before))
-            for row in reversed(rows):
-                if (devices is None or row[4] in devices) and (word is None or _has(row, word)):
+            some: Sequence[int] = range(head.first, min(head.first + head.size, before))
+            if devices is not None:
+                some = [index for index in self._of_devices(head, devices) if index < before]
+            for index in reversed(some):
+                row = next(self._run(head.first).rows(index, index + 1))
+                if word is None or _has(row, word):
                     yield row
+
+    def _of_devices(self, head: RunHead, devices: Collection[str]) -> Sequence[int]:
+        """Return the entries of a run by some devices; of most runs by its marks alone."""
+        if not any(marked(head.marks, name) for name in devices):
+            return ()
+        ((packed, kind),) = self.query("SELECT names, kind FROM run WHERE first = ?", head.first)
+        names = unpacked(packed, head.first, kind)
+        return [index for index, name in enumerate(names, head.first) if name in devices]
 
     def unkept_between(self, start: int, stop: int) -> dict[str, int]:
         """Return sizes, by digest, of blobs that were not kept, of all runs with such entries."""
