@@ -113,6 +113,13 @@ class Entry:
         kind, actor, body, device, blobs, _, plain, text = draft
         return cls(index, time_ns, kind, actor, device, body, blobs, plain, text)
 
+    def to_draft(self) -> EntryDraft:
+        """Return the draft that `from_draft` makes this entry of."""
+        kind, actor, body = self.kind, self.actor, self.body
+        return EntryDraft(
+            kind, actor, body, self.device, self.blobs, self.time_ns, plain=True, text=self._text
+        )
+
     def to_row(self) -> tuple[int, int, str, str, str | None, str, str, bytes]:
         """Return the values of `COLUMNS`."""
         return (

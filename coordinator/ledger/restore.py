@@ -23,6 +23,7 @@ from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.folder_store import fsync_folder, make_folder
 from fleetledger.coordinator.ledger.mirror import mirrored_blobs, pruned_mark
 from fleetledger.coordinator.ledger.objects import Objects, objects_at
+from fleetledger.coordinator.ledger.run_finding import in_runs
 from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
 from fleetledger.coordinator.ledger.tiles import widths
 from fleetledger.coordinator.paths import blob_folder, ledger_path
@@ -121,7 +122,7 @@ def _fill(
         small, pruned = blobs.fetched(entries)
         for entry in entries:
             prunings.apply(entry, [digest for digest in entry.blobs if digest in pruned])
-        ledger.append(entries, small, pruned)
+        ledger.append(in_runs([entry.to_draft() for entry in entries]), small, pruned)
         progress(ledger.size, signed.size)
     lost = prunings.unexplained()
     if lost is not None:

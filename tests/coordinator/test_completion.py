@@ -15,7 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger import command_line
+from fleetledger.coordinator import completion
+from fleetledger.coordinator.ledger.schema import RUN_KINDS
 from fleetledger.coordinator.paths import HOME_VARIABLE, ledger_path
+from fleetledger.coordinator.reports import history
 from tests.coordinator.every_kind.facts import unpack
 from tests.test_architecture import ROOT
 
@@ -129,3 +132,10 @@ def test_other_shells_offer_the_same(home: Path, tmp_path: Path, shell: str) -> 
     words = [program, *SHELLS[shell], str(script), line]
     done = subprocess.run(words, capture_output=True, text=True, env=env, check=False)
     assert {"square", "star"} <= set(re.findall(r"\w+", done.stdout)), done.stderr
+
+
+def test_no_question_in_sql_is_about_kinds_of_which_some_entries_are_in_runs() -> None:
+    asked = [text for module in (completion, history) for text in vars(module).values()]
+    asked = [text for text in asked if isinstance(text, str) and "FROM entry" in text]
+    assert len(asked) > len(RUN_KINDS)
+    assert not [text for text in asked for kind in RUN_KINDS if kind in text]

@@ -23,13 +23,14 @@ from fleetledger.coordinator.ledger import mirror as mirroring
 from fleetledger.coordinator.ledger import tiles
 from fleetledger.coordinator.ledger.audit import audit, signed_note
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore, prune_held
-from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
+from fleetledger.coordinator.ledger.entries import Entry, EntryDraft, settled
 from fleetledger.coordinator.ledger.entry_proofs import check, prove
 from fleetledger.coordinator.ledger.keys import coordinator_key, note_reader, note_signer
 from fleetledger.coordinator.ledger.mirror import Mirror, mirrored_blobs, pruned_mark
 from fleetledger.coordinator.ledger.objects import objects_at
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.restore import LedgerOwner, Restored, restore
+from fleetledger.coordinator.ledger.run_finding import in_runs
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.paths import blob_folder, ledger_path
@@ -41,6 +42,7 @@ from tests.chaos.cutting import cuts
 from tests.chaos.disk import Disk, Drive
 from tests.chaos.volume import Volume
 from tests.coordinator.ledger.support import LARGE, SMALL, draft
+from tests.coordinator.ledger.test_runs import TIME_NS, answers
 
 FLEET = FleetId("orchard")
 SIZES = (100, 250, 256, 300, 520)
@@ -522,3 +524,31 @@ def test_a_place_that_refuses_is_named(whole: Home, tmp_path: Path) -> None:
         whole.mirror(tmp_path / "file")
     with pytest.raises(BlobError, match="cannot be opened"):
         whole.mirror("nonsense://bucket")
+
+
+def test_a_mirror_of_runs_restores_to_runs(tmp_path: Path) -> None:
+    home, other = Home(tmp_path / "home"), Home(tmp_path / "other")
+    given = answers(300)
+    drafts = [one._replace(body={**one.body, "part": of_round(one)}) for one in given]
+    sizes = {one.blobs[0]: 100 + number for number, one in enumerate(drafts)}
+    told = EntryDraft("answers.pruned", "core", {"number": 7}, time_ns=TIME_NS)
+    group = [*map(settled, drafts), told]
+    for one, entries in ((home, in_runs(group)), (other, group)):
+        signer = note_signer(one.folder, FLEET)
+        with Ledger.open(ledger_path(one.folder), sign_note=signer, clock=lambda: 1) as ledger:
+            ledger.append(entries, pruned=sizes)
+    assert home.mirror(tmp_path / "mirror") == other.mirror(tmp_path / "slow") == [301]
+    folders = [sorted(tmp_path.glob(f"{name}/[ept]*/**/*")) for name in ("mirror", "slow")]
+    assert len(folders[0]) == len(folders[1]) > 300
+    for one, slow in zip(*folders, strict=True):
+        assert one.is_dir() or one.read_bytes() == slow.read_bytes()
+    report = restored(home, tmp_path / "mirror", tmp_path / "new")
+    assert (report.blobs, report.pruned) == (0, 300)
+    assert_equal_up_to(home, tmp_path / "new", 301)
+    with LedgerReader.open_read_only(ledger_path(tmp_path / "new")) as copy:
+        assert [head.size for head in copy.runs.heads()] == [256, 44]
+        assert copy.db.execute("SELECT count(*) FROM blob").fetchone() == (0,)
+
+
+def of_round(draft: EntryDraft) -> dict[str, object]:
+    return {**draft.body["part"], "round": {"number": 7}}
