@@ -9,6 +9,7 @@
 #   make format    bring the source into its one layout
 #   make schemas   write docs/protocol, docs/json and generated tables again from the models
 #   make bench     run every benchmark; each prints its claim, hardware and versions
+#   make bench-peers  other frameworks and this one on the same tasks, with ratios; slow
 #   make clean     remove .venv and all caches
 #
 # Another Python: make test PYTHON=python3.12 VENV=.venv312
@@ -16,6 +17,8 @@
 # What changed since another revision than where the branch left main:  make quick SINCE=HEAD~5
 # One test file:  make test PYTEST_ARGS=tests/test_door.py
 # Tests run on all cores; in one process, as for a debugger:  make test WORKERS=0
+# Peers in minutes, their environments elsewhere, one torch for all:
+#   make bench-peers PEERS=~/peers PEERS_TORCH="torch==2.13.0" PEERS_ARGS="--quick --cases trained"
 # Demo options:   make demo DEMO_ARGS="--form compact --out runs/compact"
 
 PYTHON ?= python3
@@ -23,6 +26,9 @@ VENV ?= .venv
 PYTEST_ARGS ?=
 WORKERS ?= auto
 DEMO_ARGS ?=
+PEERS ?= .peers
+PEERS_TORCH ?= torch
+PEERS_ARGS ?=
 SINCE ?=
 TORCH ?= ".[train]"
 # Files to read; of those that need torch only in part, the rest is left to `make test`.
@@ -44,7 +50,8 @@ quick test test-nightly test-torch: export OMP_NUM_THREADS = 1
 # Else every worker, and every program that a test starts, would compile all of the source again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-nightly test-torch lint layout mypy types format schemas bench clean
+.PHONY: demo quick test test-nightly test-torch lint layout mypy types format schemas bench \
+	bench-peers clean
 
 demo: $(VENV)/.demo-installed
 	$(BIN)/fleetledger demo $(DEMO_ARGS)
@@ -102,8 +109,13 @@ bench: $(VENV)/.test-installed
 		benchmarks/*/run.py benchmarks/*/*/run.py)))); do \
 		echo "== $$claim"; $(BIN)/python -m benchmarks.$$claim.run; done
 
+# pfl-research, Flower, fluke and BlazeFL, each installed into an environment of its own in $(PEERS).
+bench-peers: $(VENV)-torch/.installed
+	$(VENV)-torch/bin/python -m benchmarks.speed.fleet_overhead.run --environments $(PEERS) \
+		--torch "$(PEERS_TORCH)" $(PEERS_ARGS)
+
 clean:
-	rm -rf $(VENV) $(VENV)-torch build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf $(VENV) $(VENV)-torch .peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis
 
 # Stamps: a re-run installs nothing unless pyproject.toml has changed.

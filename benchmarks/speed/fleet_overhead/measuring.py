@@ -19,19 +19,22 @@ MIB = 2**20
 _LOOK_SECONDS = 0.2
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
-    "PYTHONPATH": str(ROOT),
+    "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
     "FLWR_TELEMETRY_ENABLED": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 
 
-def measure(command: Sequence[str], folder: Path, timeout: float) -> dict[str, Any]:
+def measure(
+    command: Sequence[str], folder: Path, timeout: float, *, seed: int = 1
+) -> dict[str, Any]:
     """Return what a side told of its rounds, with the machine's load before it.
 
-    Raises `RuntimeError` with its last words where it failed.
+    `seed` is of first weights and batches, for sides that train. Raises `RuntimeError` with its
+    last words where it failed, and `subprocess.TimeoutExpired` where it took too long.
     """
     load, began = os.getloadavg()[0], time.perf_counter()
-    process = _started(command, folder)
+    process = _started(command, folder, seed)
     own = _told(process, command, timeout)
     seconds = time.perf_counter() - began
     return {**own, "wall_seconds": round(seconds, 2), "load_before": round(load, 1)}
@@ -55,11 +58,11 @@ def watch(command: Sequence[str], folder: Path, timeout: float) -> dict[str, flo
     }
 
 
-def _started(command: Sequence[str], folder: Path) -> subprocess.Popen[str]:
+def _started(command: Sequence[str], folder: Path, seed: int = 1) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command,
         cwd=folder,
-        env={**os.environ, **_ENVIRONMENT},
+        env={**os.environ, **_ENVIRONMENT, "BENCH_SEED": str(seed)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

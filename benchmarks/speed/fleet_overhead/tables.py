@@ -3,107 +3,143 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-TITLES = {
-    "numpy": "bare NumPy loop",
-    "pfl": "pfl-research, `SimulatedBackend`",
-    "fleetledger-workers": "fleetledger, light agents, a worker for each further core",
-    "fleetledger-light": "fleetledger, `inprocess` with light agents",
-    "fleetledger-acting": "fleetledger, agents that act by themselves",
-    "flwr": "Flower, simulation on Ray",
-}
+from benchmarks.speed.fleet_overhead.commands import CASES, OURS, RIVALS, SIDES
+from benchmarks.speed.fleet_overhead.ratios import accuracy, apart, later, ratio
+
+TESTED = 4000
+"""Samples that a trained network is asked about: `trained.task.TESTED`."""
+_HEAD = (
+    "side",
+    "a later round, s",
+    "of the processor",
+    "first, s",
+    "last, s",
+    "whole program, s",
+    "of the processor",
+    "peak, MiB",
+    "accuracy, %",
+    "load",
+    "n",
+)
 
 
-def summary(runs: Sequence[dict[str, Any]], watched: dict[str, float]) -> dict[str, Any]:
+def summary(
+    runs: Sequence[dict[str, Any]], watched: Mapping[str, float] | None = None
+) -> dict[str, Any]:
     """Return median, least and most of a round's seconds, and what a run that was watched took.
 
-    The first round of a run is told apart: there everybody starts processes or reads libraries.
-    So is the last, where there are more than two: there a stage ends.
+    The first round of a run is told apart, and so is the last, where there are more than two.
     """
-    later = [seconds for run in runs for seconds in _later(run["round_seconds"])]
+    clocks = ("round_seconds", "round_process_seconds")
     return {
         "runs": len(runs),
-        "round_seconds": _spread(later),
+        **{
+            clock: _spread([seconds for run in runs for seconds in later(run[clock])])
+            for clock in clocks
+        },
         "last_round_seconds": _spread([run["round_seconds"][-1] for run in runs]),
         "first_round_seconds": _spread([run["round_seconds"][0] for run in runs]),
-        "round_process_seconds": _spread(
-            [seconds for run in runs for seconds in _later(run["round_process_seconds"])]
-        ),
         "wall_seconds": _spread([run["wall_seconds"] for run in runs]),
-        **watched,
+        **(watched or {}),
         "load_before": _spread([run["load_before"] for run in runs]),
         "versions": runs[-1]["versions"],
     }
 
 
-def _later(rounds: Sequence[float]) -> Sequence[float]:
-    return rounds[1:-1] if len(rounds) > 2 else rounds[1:]
-
-
-def tables(result: dict[str, Any]) -> str:
+def tables(result: Mapping[str, Any]) -> str:
     """Return all cases as Markdown."""
     machine = ", ".join(f"{name} {value}" for name, value in result["machine"].items())
-    lines = ["# Overhead of a fleet's machinery", "", f"Machine: {machine}.", ""]
-    for case in result["cases"].values():
+    lines = ["# Beside other frameworks", "", f"Machine: {machine}.", ""]
+    for name, case in result["cases"].items():
+        sides = {side: case["sides"][side] for side in SIDES if side in case["sides"]}
         lines += [
-            f"## {case['agents']:,} agents, {case['floats']:,} float32 each, "
-            f"{case['rounds']} rounds",
+            f"## {CASES[name].title}",
             "",
-            "| side | a later round, s | to pfl's | of the processor | to pfl's | first, s | "
-            "last, s | whole program, s | of the processor | peak, MiB | load | n |",
-            f"|{' --- |' * 12}",
-            *(_row(side, case["sides"]) for side in TITLES if side in case["sides"]),
+            *_rows(_HEAD, [_cells(side, found) for side, found in sides.items()]),
             "",
+            *_compared(sides),
         ]
-    return "\n".join(
-        [
-            *lines,
-            "Median (least to most); ratios are of medians. The first round holds what each side",
-            "does once: fleetledger sends nothing ahead, Flower starts its actors; where there are",
-            "more than two, the last is told apart, too: there fleetledger ends a stage, exports",
-            "the model and measures it. Workers are there before the first, as their seconds in",
-            "the whole program say. Seconds of the processor in a round are of the process that",
-            "leads, of light agents with the programs that pack and the workers (of Flower, whose",
-            "clients are processes of their own, without those). Those of the whole program and",
-            "the peak are of a run of its own and of all processes together, shared pages counted",
-            "once. Load is the machine's before each run: 2 would be two busy cores.",
-            "",
-            *result.get("notes", ()),
-            "",
-        ]
+    return "\n".join([*lines, *_READING, "", *result.get("notes", ()), ""])
+
+
+_READING = (
+    "Median (least to most). The first round holds what each side does once; where there are more",
+    "than two, the last is told apart, too: there fleetledger ends a stage, exports the model and",
+    "measures it. Seconds of the processor in a round are of all programs of a side that run when",
+    "it ends. Those of the whole program and the peak are of a run of its own and of all processes",
+    "together, shared pages counted once. Load is the machine's before each run: 2 would be two",
+    "busy cores.",
+)
+
+
+def _compared(sides: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return our time as a share of each rival's, and a word on what both learned."""
+    ours, rivals = ([side for side in names if side in sides] for names in (OURS, RIVALS))
+    if not (ours and rivals):
+        return []
+    head = ("a later round of ours", *(f"to {SIDES[rival].title}" for rival in rivals))
+    rows = [
+        (f"{SIDES[own].title}, {words}", *(str(ratio(sides[own], sides[r], clock)) for r in rivals))
+        for own in ours
+        for clock, words in (("round_seconds", "clock"), ("round_process_seconds", "processor"))
+    ]
+    fair = [_fairness(own, rival, sides) for own in ours for rival in rivals]
+    return [
+        "Our seconds as a share of theirs, of runs in the same turn: below 1 is ahead.",
+        "",
+        *_rows(head, rows),
+        "",
+        *(word for word in fair if word),
+        "",
+    ]
+
+
+def _fairness(own: str, rival: str, sides: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a warning where accuracies are further apart than chance explains."""
+    mine, theirs = accuracy(sides[own]), accuracy(sides[rival])
+    if mine is None or theirs is None or not apart(mine.median, theirs.median, TESTED):
+        return ""
+    ends = " and ".join(
+        f"{SIDES[side].title} at {100 * found.median:.1f} %"
+        for side, found in ((own, mine), (rival, theirs))
     )
+    return f"**Unfair**: accuracies are further apart than chance explains, {ends}."
 
 
-def _row(side: str, sides: dict[str, Any]) -> str:
-    told = sides[side]["summary"]
+def _rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+
+
+def _cells(side: str, found: Mapping[str, Any]) -> list[str]:
+    told = found["summary"]
     versions = ", ".join(f"{name} {value}" for name, value in told["versions"].items())
-    cells = [
-        f"{TITLES[side]} ({versions})",
-        _range(told["round_seconds"]),
-        _to_pfl("round_seconds", side, sides),
-        _range(told["round_process_seconds"]),
-        _to_pfl("round_process_seconds", side, sides),
-        _range(told["first_round_seconds"]),
-        _range(told["last_round_seconds"]),
-        _range(told["wall_seconds"]),
-        f"{told['processor_seconds']:.4g}",
-        f"{told['peak_mib']:.4g}",
+    learned = accuracy(found)
+    return [
+        f"{SIDES[side].title} ({versions})",
+        *(
+            _range(told[name])
+            for name in (
+                "round_seconds",
+                "round_process_seconds",
+                "first_round_seconds",
+                "last_round_seconds",
+                "wall_seconds",
+            )
+        ),
+        *(
+            f"{told[name]:.4g}" if name in told else "-"
+            for name in ("processor_seconds", "peak_mib")
+        ),
+        "-" if learned is None else " to ".join(f"{100 * one:.1f}" for one in learned[1:]),
         _range(told["load_before"]),
         str(told["runs"]),
     ]
-    return f"| {' | '.join(cells)} |"
 
 
-def _to_pfl(name: str, side: str, sides: dict[str, Any]) -> str:
-    if "pfl" not in sides:
-        return ""
-    medians = [sides[one]["summary"][name]["median"] for one in (side, "pfl")]
-    return f"{medians[0] / medians[1]:.3g}x"
-
-
-def _range(spread: dict[str, float]) -> str:
+def _range(spread: Mapping[str, float]) -> str:
     return f"{spread['median']:.4g} ({spread['min']:.4g} to {spread['max']:.4g})"
 
 

@@ -13,7 +13,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
-from telling import STEP, Mark, mark, numbers, tell
+from telling import STEP, Mark, mark_all, numbers, tell
 
 client = ClientApp()
 server = ServerApp()
@@ -56,7 +56,7 @@ def lead(grid: Grid, context: Context) -> None:
 def note(number: int, arrays: ArrayRecord) -> MetricRecord | None:
     """Note when a round has ended; number 0 comes before the first."""
     del number
-    marks.append(mark())
+    marks.append(mark_all())
     ended.append(arrays.to_numpy_ndarrays()[0])
 
 
