@@ -1,0 +1,1 @@
+"""SHA-256 of payloads beside BLAKE3."""
