@@ -385,8 +385,9 @@ class EngineSettings(Strict):
     """Seconds of the fleet's clock that a device trains in a round, under `inprocess`."""
     workers: int = Field(default=0, ge=0, le=256)
     """Programs beside this one that train, too, on the CPU; at best one for each further core. Each
-    of them, and this one, then computes on one thread. Under `ray` the actors of the cluster, one
-    at least, which train in place of this program."""
+    of them, and this one, then computes on one thread; on a free-threaded Python they are threads
+    of this one. Under `ray` the actors of the cluster, one at least, which train in place of this
+    program."""
     worker_cpus: float = Field(default=1.0, gt=0)
     """Processors of the cluster that each worker takes, under `ray`."""
     worker_gpus: float = Field(default=0.0, ge=0, le=1)

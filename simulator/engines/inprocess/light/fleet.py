@@ -41,6 +41,10 @@ from fleetledger.simulator.engines.inprocess.light.round import LightRound
 from fleetledger.simulator.engines.inprocess.light.traffic import Traffic
 from fleetledger.simulator.engines.inprocess.light.workers.lots import LotDealer, WorkerPool
 from fleetledger.simulator.engines.inprocess.light.workers.processes import ProcessPool
+from fleetledger.simulator.engines.inprocess.light.workers.threads import (
+    ThreadPool,
+    threads_run_side_by_side,
+)
 from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.network_inputs import inputs_of
 from fleetledger.simulator.engines.presence import delivered
@@ -286,4 +290,6 @@ def _pool(place: CohortResources, engine: EngineSettings) -> WorkerPool | None:
         from fleetledger.simulator.engines.inprocess.light.workers.ray_cluster import RayPool  # noqa: PLC0415 - an extra
 
         return RayPool(place, engine)
-    return ProcessPool(place) if engine.workers else None
+    if not engine.workers:
+        return None
+    return ThreadPool(place) if threads_run_side_by_side() else ProcessPool(place)

@@ -1,1 +1,1 @@
-"""Workers beside the engine that train devices, too: in processes of this machine, or on Ray."""
+"""Workers beside the engine that train devices, too: in processes, on threads, or on Ray."""

@@ -1,4 +1,4 @@
-"""What a worker does, in whichever process it is."""
+"""What a worker does, in whichever process or thread it is."""
 
 from __future__ import annotations
 
@@ -28,13 +28,17 @@ class LotTrainer:
     It computes on one thread, as the engine does, so that it does not matter who trains whom.
     """
 
-    def __init__(self, place: CohortResources, variables: Mapping[str, str]) -> None:
-        """Find by the `variables` what decorators added in the engine's process."""
-        torch.set_num_threads(1)
-        quick_allocation()
+    def __init__(self, place: CohortResources, variables: Mapping[str, str] | None = None) -> None:
+        """Find by the `variables` what decorators added in the engine's process.
+
+        None is for a thread of the engine's process, which holds its libraries to one thread.
+        """
         self._limited = ExitStack()
-        self._limited.enter_context(numpy_on_one_thread())
-        os.environ |= variables
+        torch.set_num_threads(1)
+        if variables is not None:
+            quick_allocation()
+            self._limited.enter_context(numpy_on_one_thread())
+            os.environ |= variables
         self._place = place
         self._task: RoundTask | None = None
         self._adding: Adding | None = None

@@ -1,8 +1,8 @@
 """Lots of devices are dealt to workers, and what comes of them is handed on in the cohort's order.
 
-Where workers are is the pool's: `processes` of this machine, or `ray_cluster`. Payloads stay where
-they were made: each worker has a sum of its own, and sums are exact, so at the end of a round they
-are joined to what one process would have added.
+Where workers are is the pool's: `processes` of this machine, `threads`, or `ray_cluster`. Payloads
+stay where they were made: each worker has a sum of its own, and sums are exact, so at the end of a
+round they are joined to what one process would have added.
 
 A worker may end at any moment. Then another gets all lots that it was given in the round, those
 that it had answered, too, since its sum is lost with it: they must give the same digests again.

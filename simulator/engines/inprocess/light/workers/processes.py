@@ -31,8 +31,18 @@ from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.virtual.training import torch_device
 
 _START_METHOD = "spawn"
-_HERE = "this machine"
+HERE = "this machine"
 Result = TypeVar("Result")
+
+
+def check_on_processor(place: CohortResources) -> None:
+    """Raise `EngineError` where devices are not trained on the processor."""
+    where = torch_device(place.trainers.device)
+    if where != "cpu":
+        raise EngineError(
+            f"engine.workers: not beside a GPU, where devices are trained ({where}); set "
+            "engine.device to 'cpu', or leave workers out"
+        )
 
 
 class SharedArray:
@@ -67,12 +77,7 @@ class ProcessPool:
 
     def __init__(self, place: CohortResources) -> None:
         """Raise `EngineError` where devices are not trained on the processor."""
-        where = torch_device(place.trainers.device)
-        if where != "cpu":
-            raise EngineError(
-                f"engine.workers: not beside a GPU, where devices are trained ({where}); set "
-                "engine.device to 'cpu', or leave workers out"
-            )
+        check_on_processor(place)
         self._given = (replace(place), modules_for_children())
         self._shared: list[SharedArray] = []
 
@@ -81,7 +86,7 @@ class ProcessPool:
         starting = multiprocessing.get_context(_START_METHOD)
         executor = ProcessPoolExecutor(1, starting, _begin_process, self._given)
         before = set(multiprocessing.active_children())
-        started = executor.submit(str, _HERE)
+        started = executor.submit(str, HERE)
         (process,) = set(multiprocessing.active_children()) - before
         return Worker(OwnProcess(executor, process), started)
 
