@@ -28,6 +28,7 @@ from fleetledger.coordinator.errors import CommandError, QuestionError
 from fleetledger.coordinator.topics.clock.rules import Correcting
 from fleetledger.coordinator.topics.cohorts.entries import CohortEnded, CohortSummed
 from fleetledger.coordinator.topics.cohorts.rules import MaskedCohorts
+from fleetledger.coordinator.topics.contributions.accepted_answers import AcceptedAnswers
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionsSetAside,
@@ -225,6 +226,10 @@ class Core:
         if type(entry.body) in _REORDERS:
             told += self.rounds.proxy.order().requests
         return told
+
+    def take_answers(self, run: AcceptedAnswers, now_ns: int) -> None:
+        """Take in answers that `intake.answers` accepted; devices are told nothing of one."""
+        self.state.take_answers(run, now_ns)
 
     def _decide_due(self, now_ns: int) -> Decision:
         for number, (rule, with_requests) in enumerate(self._timed):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.entry import OPERATOR
 from fleetledger.coordinator.core.work import WorkResult
+from fleetledger.coordinator.topics.contributions.accepted_answers import StoredAnswer
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.envelope import Envelope
 from fleetledger.schemas.keys import VerifyKey
@@ -102,6 +104,19 @@ class PayloadOutcome:
     """Cause of a payload that is not stored."""
     waits: bool = True
     """Whether the device waits for a receipt; a refusal is sent in any case."""
+
+
+@dataclass(frozen=True)
+class AnswersStored:
+    """Answers to one round that came together, and of which no device waits for a receipt."""
+
+    answers: Sequence[StoredAnswer]
+
+    @property
+    def singly(self) -> Iterator[PayloadOutcome]:
+        """Each answer as an input of its own."""
+        for answer in self.answers:
+            yield PayloadOutcome(answer.device, answer.contribution, waits=False)
 
 
 @dataclass(frozen=True)

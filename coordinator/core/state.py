@@ -19,6 +19,7 @@ from fleetledger.coordinator.topics.clock.entries import CLOCK
 from fleetledger.coordinator.topics.clock.state import ClockState
 from fleetledger.coordinator.topics.cohorts.entries import COHORTS
 from fleetledger.coordinator.topics.cohorts.state import CohortsState
+from fleetledger.coordinator.topics.contributions.accepted_answers import AcceptedAnswers
 from fleetledger.coordinator.topics.contributions.entries import CONTRIBUTIONS
 from fleetledger.coordinator.topics.contributions.state import ContributionsState
 from fleetledger.coordinator.topics.daily.entries import DAILY
@@ -157,6 +158,15 @@ class State:
             self.heard_ns = {name: heard - by_ns for name, heard in self.heard_ns.items()}
         self.size += 1
         self.last_ns = time_ns - by_ns
+
+    def take_answers(self, run: AcceptedAnswers, time_ns: int) -> None:
+        """Take in answers to a round as `apply` takes in their entries one by one."""
+        first, devices, likes = self.size, run.devices, run.likes
+        self.contributions.give_answers(first, devices, likes)
+        self.rounds.take_answers(first, devices, run.payloads, likes)
+        self.heard_ns.update(dict.fromkeys(devices, time_ns))
+        self.size += len(devices)
+        self.last_ns = time_ns
 
     def class_stages(self, rows: tuple[ClassName, ...]) -> tuple[int, ...]:
         """Return the stage that brought each row; of names for one class, the earliest counts."""

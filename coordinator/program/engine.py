@@ -16,17 +16,16 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from fleetledger.coordinator.core.core import Core
 from fleetledger.coordinator.core.decision import Decision
 from fleetledger.coordinator.core.done_commands import CommandDone
-from fleetledger.coordinator.core.entry import NewEntry
-from fleetledger.coordinator.core.inputs import DeviceMessage, Input
+from fleetledger.coordinator.core.entry import NewEntry, NewRun
+from fleetledger.coordinator.core.inputs import AnswersStored, DeviceMessage, Input
 from fleetledger.coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.state_fold import folded, keep_snapshot
@@ -54,14 +53,17 @@ _LONG = 50_000
 """Entries that are read again at no further start: a second or two of reading."""
 
 
-class _Decided(NamedTuple):
+@dataclass(eq=False)
+class _Group:
     """A group that is in the core's state, and on the disk once it is committed."""
 
-    entries: list[NewEntry]
-    drafts: list[EntryDraft]
+    now_ns: int
+    """When the next of its entries is made."""
     small_blobs: Mapping[Digest, bytes] | None
     pruned: Mapping[Digest, int] | None
-    requests: list[Request]
+    entries: list[NewEntry | NewRun] = field(default_factory=list)
+    drafts: list[EntryDraft] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
 
 
 class LedgerEngine:
@@ -88,9 +90,9 @@ class LedgerEngine:
         self._sign_release = sign_release
         self._last_ns = 0
         """When the last entry was made that lay in the ledger at the start."""
-        self._decided: _Decided | None = None
+        self._decided: _Group | None = None
         """The group that could not be committed yet."""
-        self.on_commit: Callable[[int, Sequence[NewEntry]], None] = lambda _first, _entries: None
+        self.on_commit: Callable[[int, Sequence[NewEntry]], None] | None = None
         """Called after a commit with the index of its first entry, and its entries."""
         self.around_commit: Callable[[], AbstractContextManager[object]] = nullcontext
         """What is entered while a group is written, for who wants to know how long that takes."""
@@ -136,7 +138,7 @@ class LedgerEngine:
 
     def process(
         self,
-        happenings: Iterable[Input],
+        happenings: Iterable[Input | AnswersStored],
         small_blobs: Mapping[Digest, bytes] | None = None,
         pruned: Mapping[Digest, int] | None = None,
     ) -> list[Request]:
@@ -147,24 +149,39 @@ class LedgerEngine:
         After any other error the core may know what the ledger does not: end the program.
         """
         assert self._decided is None, "what waits is committed first"
-        now_ns = self._clock() + self._ahead_ns
         self._core.live.calendar_ns = self._calendar()
-        drafts: list[EntryDraft] = []
-        entries: list[NewEntry] = []
-        requests: list[Request] = []
+        group = _Group(self._clock() + self._ahead_ns, small_blobs, pruned)
         for happening in happenings:
-            decision, settled_drafts = self._decision(happening, now_ns)
-            requests.extend(_with_entries(decision, self.ledger.size + len(entries)))
-            for entry, draft in zip(decision.entries, settled_drafts, strict=True):
-                before = self._core.state.clock.set_back_ns
-                requests.extend(self._core.apply(entry, now_ns))
-                entries.append(entry)
-                drafts.append(draft._replace(time_ns=now_ns))
-                by_ns = self._core.state.clock.set_back_ns - before
-                now_ns -= by_ns
-                self._ahead_ns -= by_ns
-        self._decided = _Decided(entries, drafts, small_blobs, pruned, requests)
+            if not isinstance(happening, AnswersStored):
+                self._take(happening, group)
+            elif not self._accept(happening, group):
+                for one in happening.singly:
+                    self._take(one, group)
+        self._decided = group
         return self.commit()
+
+    def _take(self, happening: Input, group: _Group) -> None:
+        """Decide about one input, and take in what was decided."""
+        decision, drafts = self._decision(happening, group.now_ns)
+        group.requests.extend(_with_entries(decision, self._core.state.size))
+        for entry, draft in zip(decision.entries, drafts, strict=True):
+            before = self._core.state.clock.set_back_ns
+            group.requests.extend(self._core.apply(entry, group.now_ns))
+            group.entries.append(entry)
+            group.drafts.append(draft._replace(time_ns=group.now_ns))
+            by_ns = self._core.state.clock.set_back_ns - before
+            group.now_ns -= by_ns
+            self._ahead_ns -= by_ns
+
+    def _accept(self, stored: AnswersStored, group: _Group) -> bool:
+        """Take in answers that are decided together; return whether they are."""
+        run = self._core.intake.answers(stored.answers)
+        if run is None:
+            return False
+        group.drafts.extend(settled(_draft(entry, group.now_ns)) for entry in run.entries)
+        group.entries.append(run)
+        self._core.take_answers(run, group.now_ns)
+        return True
 
     def _decision(self, happening: Input, now_ns: int) -> tuple[Decision, list[EntryDraft]]:
         """Return what the core decides, with entries that the ledger takes.
@@ -200,7 +217,8 @@ class LedgerEngine:
             drafts = in_runs(decided.drafts)
             self.ledger.append(drafts, decided.small_blobs, decided.pruned)
         self._decided = None
-        self.on_commit(first, decided.entries)
+        if self.on_commit is not None:
+            self.on_commit(first, tuple(_one_by_one(decided.entries)))
         return decided.requests
 
     def close(self) -> None:
@@ -256,6 +274,11 @@ def _made(
     from fleetledger.coordinator.models.model_maker import ModelMaker  # noqa: PLC0415 - onnx is heavy
 
     return ModelMaker(home, BlobStore(settings.blobs or blob_folder(home))).make(request)
+
+
+def _one_by_one(entries: Iterable[NewEntry | NewRun]) -> Iterator[NewEntry]:
+    for entry in entries:
+        yield from entry.entries if isinstance(entry, NewRun) else (entry,)
 
 
 def _with_entries(decision: Decision, first: int) -> Iterator[Request]:

@@ -17,6 +17,7 @@ The rules, in the order in which they are asked:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from fleetledger.coordinator.core.decision import Decision, ask, record, record_for
@@ -32,6 +33,10 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.topics.cohorts.entries import SEEDS, SHARES
 from fleetledger.coordinator.topics.cohorts.judging import judge_join, judge_reveal, judge_words
 from fleetledger.coordinator.topics.contributions import budget, entries
+from fleetledger.coordinator.topics.contributions.accepted_answers import (
+    AcceptedAnswers,
+    StoredAnswer,
+)
 from fleetledger.coordinator.topics.contributions.bounds import Bounds
 from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
 from fleetledger.coordinator.topics.contributions.refusals import retraction_of
@@ -132,6 +137,39 @@ class Intake:
         if not outcome.waits:
             return taken
         return taken + self._answer(device, body, accepted_at(self._state.size), now_ns)
+
+    def answers(self, stored: Sequence[StoredAnswer]) -> AcceptedAnswers | None:
+        """Return the entries that `payload` makes of answers to one round, decided together.
+
+        None where one of them may come to something else: then each is decided alone. Of those
+        that say the same one is judged; what else depends on the device is asked of all of them.
+        """
+        state, devices = self._state, [answer.device for answer in stored]
+        likes = {id(answer.like): answer for answer in stored}.values()
+        number = stored[0].like.key.part
+        asked = state.rounds.by_number.get(number)
+        if asked is None or asked.closed is not None or asked.opened.buffering is not None:
+            return None
+        if any(one.like.key.part != number or _is_unusual(one.like) for one in likes):
+            return None
+        if len(set(devices)) < len(devices) or round_budget.spends(state):
+            return None
+        if not asked.cohort.issuperset(devices) or not asked.observers.isdisjoint(devices):
+            return None
+        if any(number in state.rounds.of(device).answers for device in devices):
+            return None
+        known = [state.devices.admitted.get(device) for device in devices]
+        admitted = [device for device in known if device is not None and device.doubled is None]
+        if len(admitted) < len(devices) or any(map(self._is_special, devices)):
+            return None
+        if any(self._judge(one.device, one.like) is not None for one in likes):
+            return None
+        self._live.touched.update(devices)
+        return AcceptedAnswers(stored, [device.installation for device in admitted])
+
+    def _is_special(self, device: DeviceId) -> bool:
+        """Return whether a device was shut out, or has payloads on their way."""
+        return bool(self._live.seen(device).pending) or self._state.keys.of(device).revoked
 
     def withdrawal(self, device: DeviceId, body: Withdrawal, now_ns: int) -> Decision:
         """Take a part of a device out of the sum."""
@@ -517,6 +555,12 @@ class Intake:
 def accepted_at(index: int) -> Accepted:
     """Return the answer to what becomes an entry."""
     return Accepted.of_known(answer="accepted", ledger_index=index, proof=None, grown=None)
+
+
+def _is_unusual(body: Contribution) -> bool:
+    """Return whether more is said of an answer than others say of theirs, or it is masked."""
+    told = body.round
+    return told is None or told.observation is not None or body.cohort is not None
 
 
 def receipt_for(body: DeviceBody, answer: Answer) -> Receipt:

@@ -31,6 +31,11 @@ def spent(state: State, device: DeviceId) -> float | None:
     return epsilon_of([Spending(found**-0.5)] if found else [], privacy.delta)
 
 
+def spends(state: State) -> bool:
+    """Return whether an answer to the network that leads spends privacy."""
+    return _privacy(state) is not None
+
+
 def affords(state: State, device: DeviceId) -> bool:
     """Return whether one more answer stays within a device's budget."""
     privacy = _privacy(state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
@@ -13,6 +13,7 @@ from fleetledger.coordinator.topics.lineages.state import LineagesState, Span
 from fleetledger.coordinator.topics.rounds import entries
 from fleetledger.coordinator.topics.stages.state import StagesState
 from fleetledger.runtime.command_report import Column
+from fleetledger.schemas.contributions import Part
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
@@ -444,6 +445,24 @@ class RoundsState:
             current.answers[device] = answer
         else:
             self.waiting[device] = answer
+
+    def take_answers(
+        self,
+        first: int,
+        devices: Sequence[DeviceId],
+        payloads: Sequence[Digest],
+        likes: Sequence[Part],
+    ) -> None:
+        """Take in answers to an open round, from entry `first` on, that spend no privacy."""
+        number = likes[0].key.part
+        facts, answers = self.facts[number], self.by_number[number].answers
+        samples = {id(like): sum(like.samples.values()) for like in likes}
+        given = zip(devices, payloads, likes, strict=True)
+        for index, (device, payload, like) in enumerate(given, first):
+            self.by_device[device].answers[number] = AnsweredRound(index, payload)
+            answers[device] = RoundAnswered(index, payload, samples[id(like)], number)
+        facts.answers += len(devices)
+        facts.answers_bytes += sum(like.payload_bytes for like in likes)
 
     def begun(self) -> tuple[entries.RoundOpened, ...]:
         """Return the asynchronous rounds whose weights standing orders and waiting answers need."""

@@ -86,7 +86,7 @@ class LightCoordinator:
 
     def process(
         self,
-        happenings: Iterable[inputs.Input],
+        happenings: Iterable[inputs.Input | inputs.AnswersStored],
         pruned: Mapping[Digest, int] | None = None,
         small_blobs: Mapping[Digest, bytes] | None = None,
     ) -> bool:

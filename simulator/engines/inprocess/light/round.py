@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from math import isfinite
 
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.work import AverageRound, RoundNotAveraged
 from fleetledger.coordinator.models.job_runner import Finished
+from fleetledger.coordinator.topics.contributions.accepted_answers import StoredAnswer
 from fleetledger.coordinator.topics.rounds.state import Round
 from fleetledger.device_agent.core.gradients import gradients_message
 from fleetledger.device_agent.core.notices import problem
@@ -49,6 +50,8 @@ from fleetledger.simulator.engines.inprocess.light.holdings import HeldRows
 from fleetledger.simulator.engines.inprocess.light.task import RoundTask
 from fleetledger.simulator.engines.inprocess.light.workers.lots import AnsweredByWorkers
 from fleetledger.simulator.virtual.answers import Declined
+
+Happening = inputs.Input | inputs.AnswersStored
 
 GROUP_INPUTS = 4096
 """What is committed together."""
@@ -96,19 +99,27 @@ class LightRound:
         # Two looks: the first closes the round, the second has it averaged.
         looked = current.looked
         looking = [device for device in opened.observers if device not in looked]
-        happenings: Iterator[inputs.Input] = chain(
+        happenings: Iterator[Happening] = chain(
             self._train(), self._look(looking), (inputs.Tick(), inputs.Tick())
         )
         first = next(happenings, None)
         while first is not None:
-            group = chain((first,), islice(happenings, self._together() - 1))
+            group = self._group(chain((first,), happenings))
             context.coordinator.process(group, pruned=self._sizes)
             self._sizes.clear()
             first = next(happenings, None)
         self._training.memories.settle()
 
-    def _together(self) -> int:
-        """Return how many inputs are committed together next.
+    def _group(self, happenings: Iterator[Happening]) -> Iterator[Happening]:
+        """Yield what is committed together next."""
+        left = self._most()
+        while left > 0 and (happening := next(happenings, None)) is not None:
+            yield happening
+            stored = isinstance(happening, inputs.AnswersStored)
+            left -= len(happening.answers) if stored else 1
+
+    def _most(self) -> int:
+        """Return how many answers are committed together next.
 
         Beside workers it is a third of those that are left: workers do not run out of devices
         meanwhile, little waits for the disk when the round ends, and yet there are few commits,
@@ -155,26 +166,40 @@ class LightRound:
         self._answering.begin(devices)
         deque(self._train(), maxlen=0)
 
-    def _train(self) -> Iterator[inputs.Input]:
+    def _train(self) -> Iterator[Happening]:
         """Yield what the coordinator is told, while the devices that follow are trained."""
-        context = self._context
+        context, stored = self._context, list[StoredAnswer]()
         for lot in self._answering.answers():
             sent_ms = context.sent_ms()
             for device, outcome, seconds in lot:
-                yield from self._tell_withheld(device)
                 context.spent(device, seconds)
                 context.traffic.asked(device)
+                told = list(self._tell_withheld(device)) if self._training.withheld else []
                 if isinstance(outcome, Declined):
-                    yield from self._decline(device, outcome.reason)
-                else:
-                    yield self._stored(device, outcome, sent_ms)
+                    told.extend(self._decline(device, outcome.reason))
+                if told and stored:
+                    yield self._together(stored)
+                    stored = []
+                yield from told
+                if not isinstance(outcome, Declined):
+                    stored.append(self._stored(device, outcome, sent_ms))
             self._done += len(lot)
             context.progress(self._done)
+            if len(stored) >= self._most():
+                yield self._together(stored)
+                stored = []
+        if stored:
+            yield self._together(stored)
+
+    def _together(self, stored: list[StoredAnswer]) -> inputs.AnswersStored:
+        """Return answers that are told together; their payloads are not kept."""
+        self._sizes.update((answer.payload, answer.like.payload_bytes) for answer in stored)
+        return inputs.AnswersStored(stored)
 
     def _tell_withheld(self, device: DeviceId) -> Iterator[inputs.Input]:
         """Say once, as an agent does that has something to train on, what its policy withholds."""
         told, text = self._training.told, self._training.withheld
-        if text and device not in told and self._holdings.data(device) is not None:
+        if device not in told and self._holdings.data(device) is not None:
             told.add(device)
             yield device_message(self._context, device, problem("policy", text))
 
@@ -200,16 +225,17 @@ class LightRound:
                 name, Nothing(stage=opened.stage, round=opened.number, observation=seen)
             )
 
-    def _stored(self, device: DeviceId, answered: Answered, sent_ms: int) -> inputs.Input:
-        contribution, context = self._contribution(answered), self._context
-        if answered.said.memory is not None:
-            self._training.memories.written(device, self._opened.number, answered.said.memory)
-        if answered.said.gradients is not None:
-            self._give_gradients(device, answered.said.gradients)
-        context.traffic.answered(device, contribution, sent_ms)
-        self._summed.append(contribution.payload)
-        self._sizes[contribution.payload] = contribution.payload_bytes
-        return inputs.PayloadOutcome(device, contribution, waits=False)
+    def _stored(self, device: DeviceId, answered: Answered, sent_ms: int) -> StoredAnswer:
+        (said, payload), context = answered, self._context
+        if said.memory is not None:
+            self._training.memories.written(device, self._opened.number, said.memory)
+        if said.gradients is not None:
+            self._give_gradients(device, said.gradients)
+        loss = said.loss if said.loss is not None and isfinite(said.loss) else None
+        like = self._like(said, payload, loss)
+        context.traffic.answered(device, like, sent_ms)
+        self._summed.append(payload.digest)
+        return StoredAnswer(device, like, payload.digest, loss)
 
     def _give_gradients(self, device: DeviceId, gradients: bytes) -> None:
         """Let the proxy have what it gets of a device."""
@@ -220,22 +246,15 @@ class LightRound:
         self._context.traffic.gave(device, message)
         proxy.give(device, message, gradients)
 
-    def _contribution(self, answered: Answered) -> Contribution:
-        """Return what an answer's device would send; what one has in it is validated once."""
-        said, payload = answered
-        loss = said.loss if said.loss is not None and isfinite(said.loss) else None
+    def _like(self, said: Said, payload: HashedAnswer, loss: float | None) -> Contribution:
+        """Return what a device would send, but for payload and loss; validated once of many."""
+        if said.observation is not None:
+            return self._made(said, payload, loss)
         counts = (*said.per_class.items(), payload.size, said.steps, said.stored_samples)
-        alike = None if said.observation is not None else self._validated.get(counts)
-        if alike is None:
-            made = self._made(said, payload, loss)
-            if said.observation is None:
-                self._validated[counts] = made
-            return made
-        told = alike.round
-        if told is not None and told.loss != loss:
-            told = told.model_copy(update={"loss": loss})
-        own = {"payload": payload.digest, "offer": payload.offer, "round": told}
-        return alike.model_copy(update=own)
+        like = self._validated.get(counts)
+        if like is None:
+            like = self._validated[counts] = self._made(said, payload, loss)
+        return like
 
     def _made(self, said: Said, payload: HashedAnswer, loss: float | None) -> Contribution:
         return Contribution(
