@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.values import DeviceId, Digest
@@ -51,28 +50,3 @@ class NewEntry:
     body: EntryBody
     actor: str
     device: DeviceId | None = None
-
-
-class RunText(NamedTuple):
-    """Canonical JSON of the bodies of a run, as `ledger.runs.EntryRun` has it."""
-
-    pieces: tuple[str, ...]
-    columns: tuple[Sequence[str], ...]
-    blobs: int
-    """Number of the column whose digests are the entries' blobs."""
-
-
-class NewRun(ABC):
-    """Entries of one kind, each made by a device about itself, that were decided on together."""
-
-    kind: ClassVar[str]
-    devices: tuple[DeviceId, ...]
-
-    @property
-    @abstractmethod
-    def entries(self) -> Iterator[NewEntry]:
-        """The entries one by one."""
-
-    @abstractmethod
-    def text(self) -> RunText:
-        """Return their bodies' canonical JSON."""

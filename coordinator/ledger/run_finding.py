@@ -21,16 +21,17 @@ _TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")(:?)|(-?[0-9][^,\]}]*|true|false|null)'
 """A key with its colon, or a value that is no list and no object."""
 
 
-def in_runs(drafts: Sequence[EntryDraft]) -> list[EntryDraft | EntryRun]:
+def in_runs(drafts: Sequence[EntryDraft | EntryRun]) -> list[EntryDraft | EntryRun]:
     """Return drafts for the ledger, `LEAST` and more in a row that fit each other as a run.
 
-    Drafts need their texts (`entries.settled`) and times to be in one.
+    Drafts need their texts (`entries.settled`) and times to be in one. Runs stay as they are.
     """
     found: list[EntryDraft | EntryRun] = []
     for outside, group in groupby(drafts, _outside_body):
-        some = list(group)
+        items = list(group)
+        some = [item for item in items if isinstance(item, EntryDraft)]
         if outside is None or len(some) < LEAST:
-            found += some
+            found += items
             continue
         for texts in _alike([draft.text or "" for draft in some]):
             part, some = some[: len(texts.texts)], some[len(texts.texts) :]
@@ -39,8 +40,10 @@ def in_runs(drafts: Sequence[EntryDraft]) -> list[EntryDraft | EntryRun]:
     return found
 
 
-def _outside_body(draft: EntryDraft) -> tuple[object, ...] | None:
+def _outside_body(draft: EntryDraft | EntryRun) -> tuple[object, ...] | None:
     """Return what entries of a run have alike beside their bodies; None of a draft for none."""
+    if isinstance(draft, EntryRun):
+        return None
     itself = draft.device is not None and draft.actor == draft.device and len(draft.blobs) <= 1
     if draft.kind in RUN_KINDS and itself and draft.text and draft.time_ns is not None:
         return draft.kind, draft.time_ns, len(draft.blobs)

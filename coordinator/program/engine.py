@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from fleetledger.coordinator.core.core import Core
 from fleetledger.coordinator.core.decision import Decision
 from fleetledger.coordinator.core.done_commands import CommandDone
-from fleetledger.coordinator.core.entry import NewEntry, NewRun
+from fleetledger.coordinator.core.entry import NewEntry
 from fleetledger.coordinator.core.inputs import AnswersStored, DeviceMessage, Input
 from fleetledger.coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
 from fleetledger.coordinator.core.rules import Rules
@@ -35,11 +35,13 @@ from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.coordinator.ledger.entries import EntryDraft, settled
 from fleetledger.coordinator.ledger.keys import note_signer
 from fleetledger.coordinator.ledger.run_finding import in_runs
+from fleetledger.coordinator.ledger.runs import EntryRun
 from fleetledger.coordinator.ledger.store import Ledger, SignNote
 from fleetledger.coordinator.models.job_runner import Finished
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.program.operator import AnswersCommands, CommandAnswer, OperatorInbox
 from fleetledger.coordinator.settings import CoordinatorSettings, load
+from fleetledger.coordinator.topics.contributions.accepted_answers import AcceptedAnswers
 from fleetledger.coordinator.topics.releases.rules import SignRelease
 from fleetledger.coordinator.trust.invitations import Invitations
 from fleetledger.coordinator.trust.release_key import release_signer
@@ -61,8 +63,8 @@ class _Group:
     """When the next of its entries is made."""
     small_blobs: Mapping[Digest, bytes] | None
     pruned: Mapping[Digest, int] | None
-    entries: list[NewEntry | NewRun] = field(default_factory=list)
-    drafts: list[EntryDraft] = field(default_factory=list)
+    entries: list[NewEntry | AcceptedAnswers] = field(default_factory=list)
+    drafts: list[EntryDraft | EntryRun] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
 
 
@@ -175,10 +177,13 @@ class LedgerEngine:
 
     def _accept(self, stored: AnswersStored, group: _Group) -> bool:
         """Take in answers that are decided together; return whether they are."""
-        run = self._core.intake.answers(stored.answers)
+        run = self._core.intake.answers(stored.answers) if len(stored.answers) > 1 else None
         if run is None:
             return False
-        group.drafts.extend(settled(_draft(entry, group.now_ns)) for entry in run.entries)
+        try:
+            group.drafts.append(run.written(group.now_ns))
+        except EntryError:
+            return False  # deciding each alone tells whose it is
         group.entries.append(run)
         self._core.take_answers(run, group.now_ns)
         return True
@@ -276,9 +281,9 @@ def _made(
     return ModelMaker(home, BlobStore(settings.blobs or blob_folder(home))).make(request)
 
 
-def _one_by_one(entries: Iterable[NewEntry | NewRun]) -> Iterator[NewEntry]:
+def _one_by_one(entries: Iterable[NewEntry | AcceptedAnswers]) -> Iterator[NewEntry]:
     for entry in entries:
-        yield from entry.entries if isinstance(entry, NewRun) else (entry,)
+        yield from entry.entries if isinstance(entry, AcceptedAnswers) else (entry,)
 
 
 def _with_entries(decision: Decision, first: int) -> Iterator[Request]:

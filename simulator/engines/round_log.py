@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -119,12 +119,14 @@ class RoundLog:
         accuracy = None
         if averaged is not None and (number % self._every == 0 or is_last):
             accuracy = measure(lineage.method, lineage.settings, averaged.weights.digest)
-        told = _Training() if averaged is None else self._training(self._averaged(first))
+        answers = self._answers(averaged)
+        trained = answers if first is facts else self._answers(self._averaged(first))
+        told = _training(trained if answers else ())
         parts = self.compared.pop(facts.number, None)
         record = RoundRecord(
             number=number,
             asked=facts.asked,
-            counted=self._counted(averaged),
+            counted=sum(len(body.get("members", (None,))) for body in answers),
             seconds=seconds,
             accuracy=accuracy,
             ensemble_accuracy=None if parts is None else parts.ensemble,
@@ -148,10 +150,10 @@ class RoundLog:
         opened_ns = state.stages.by_number[facts.stage].opened_ns
         return max(0, averaged.time_ns - opened_ns) / 1e9 or None
 
-    def _counted(self, averaged: WeightsAveraged | None) -> int:
-        """Return how many devices' answers are in a mean; those behind masks are in a sum."""
+    def _answers(self, averaged: WeightsAveraged | None) -> list[dict[str, Any]]:
+        """Return the entries of the answers in a mean; those behind masks are in a sum."""
         entries = () if averaged is None else self._ledger.at(averaged.inputs)
-        return sum(len(entry.body.get("members", (None,))) for entry in entries)
+        return [entry.body for entry in entries]
 
     def _averaged(self, facts: RoundFacts) -> WeightsAveraged | None:
         if facts.averaged_index is None:
@@ -159,22 +161,19 @@ class RoundLog:
         (entry,) = self._ledger.at([facts.averaged_index])
         return WeightsAveraged.model_validate(entry.body)
 
-    def _training(self, averaged: WeightsAveraged | None) -> _Training:
-        entries = () if averaged is None else self._ledger.at(averaged.inputs)
-        answers = [
-            told
-            for entry in entries  # a cohort's sum says nothing of training
-            if (told := entry.body.get("part", {}).get("round")) is not None
-        ]
-        if not answers:
-            return _Training()
-        told = [(told["loss"], told["samples"]) for told in answers if told["loss"] is not None]
-        samples = sum(number for _, number in told)
-        return _Training(
-            sum(loss * number for loss, number in told) / samples if samples else None,
-            sum(told["steps"] for told in answers),
-            sum(told["seconds"] for told in answers),
-        )
+
+def _training(answers: Iterable[dict[str, Any]]) -> _Training:
+    """Return what answers tell; a cohort's sum says nothing of training."""
+    told = [told for body in answers if (told := body.get("part", {}).get("round")) is not None]
+    if not told:
+        return _Training()
+    losses = [(one["loss"], one["samples"]) for one in told if one["loss"] is not None]
+    samples = sum(number for _, number in losses)
+    return _Training(
+        sum(loss * number for loss, number in losses) / samples if samples else None,
+        sum(one["steps"] for one in told),
+        sum(one["seconds"] for one in told),
+    )
 
 
 class RoundWatch:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from fleetledger.coordinator.core.entry import NewEntry, NewRun, RunText
+from fleetledger.coordinator.core.entry import NewEntry
+from fleetledger.coordinator.ledger.runs import EntryRun
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.contributions import Contribution
@@ -60,16 +61,14 @@ class StoredAnswer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AcceptedAnswers(NewRun):
+class AcceptedAnswers:
     """Answers to one round that count in it, of devices with the installations beside them."""
 
     answers: Sequence[StoredAnswer]
     installations: Sequence[BootId | None]
 
-    kind = ContributionAccepted.kind
-
     @cached_property
-    def devices(self) -> tuple[DeviceId, ...]:  # type: ignore[override]
+    def devices(self) -> tuple[DeviceId, ...]:
         """Their devices, in order."""
         return tuple([answer.device for answer in self.answers])
 
@@ -92,8 +91,8 @@ class AcceptedAnswers(NewRun):
             )
             yield NewEntry(body, str(answer.device), answer.device)
 
-    def text(self) -> RunText:
-        """Return their bodies' canonical JSON; what is the same in all is no column."""
+    def written(self, time_ns: int) -> EntryRun:
+        """Return what is written; what all bodies have is in no column."""
         first = next(self.entries).body.model_dump(mode="json")
         columns = self._columns()
         for place, path in enumerate(_PLACES):
@@ -111,7 +110,8 @@ class AcceptedAnswers(NewRun):
             payload = len(kept) if place == _PAYLOAD else payload
             kept.append(column)
             joined.append(piece)
-        return RunText(tuple(joined), tuple(kept), payload)
+        kind = ContributionAccepted.kind
+        return EntryRun(kind, self.devices, tuple(joined), tuple(kept), time_ns, payload)
 
     def _columns(self) -> list[list[str]]:
         """Return the JSON of each place, answer by answer."""

@@ -91,9 +91,6 @@ class GivenAmount:
             self.payload_bytes + other.payload_bytes,
         )
 
-    def __mul__(self, times: int) -> GivenAmount:
-        return GivenAmount(times * self.count, times * self.samples, times * self.payload_bytes)
-
 
 @dataclass
 class GivenSums:
@@ -162,9 +159,11 @@ class StageGiven:
         self.sums.newest = first + len(devices) - 1
         times, parts = Counter(map(id, likes)), {id(like): like for like in likes}
         for one, count in times.items():
-            _add(self.sums.by_end, "answer", amounts[one] * count)
+            amount = amounts[one]
+            samples, payload_bytes = count * amount.samples, count * amount.payload_bytes
+            _add(self.sums.by_end, "answer", count, samples, payload_bytes)
             for name, samples in parts[one].samples.items():
-                _add(self.classes, name, GivenAmount(count, count * samples))
+                _add(self.classes, name, count, count * samples)
 
 
 _Of = TypeVar("_Of", bound=str)

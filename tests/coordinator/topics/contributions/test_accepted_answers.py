@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.entry import NewEntry
 from fleetledger.coordinator.core.saved_state import write_state
+from fleetledger.coordinator.ledger.runs import EntryRun
 from fleetledger.coordinator.topics.contributions.accepted_answers import (
     AcceptedAnswers,
     StoredAnswer,
@@ -60,11 +61,10 @@ def singly(bench: RoundBench, stored: Sequence[StoredAnswer]) -> list[NewEntry]:
     return entries
 
 
-def bodies(run: AcceptedAnswers) -> list[bytes]:
-    pieces, columns, _ = run.text()
+def bodies(run: EntryRun) -> list[bytes]:
     filled = []
-    for values in zip(*columns, strict=True):
-        cut = iter(pieces)
+    for values in zip(*run.columns, strict=True):
+        cut = iter(run.pieces)
         filled.append((next(cut) + "".join(v + next(cut) for v in values)).encode())
     return filled
 
@@ -93,9 +93,12 @@ def test_entries_state_and_text_are_those_of_single_answers(
     entries = singly(other, stored)
     assert list(run.entries) == entries
     texts = [canonical_json(entry.body.model_dump(mode="json")) for entry in entries]
-    assert bodies(run) == texts
-    blobs = [text.strip('"') for text in run.text().columns[run.text().blobs]]
-    assert blobs == [entry.body.blobs[0] for entry in entries]
+    written = run.written(other.now_ns)
+    assert bodies(written) == texts
+    assert written.blobs is not None
+    digests = [text.strip('"') for text in written.columns[written.blobs]]
+    assert digests == [entry.body.blobs[0] for entry in entries]
+    assert written.devices == tuple(entry.device for entry in entries)
     parts = write_state(one.core.state), write_state(other.core.state)
     assert {name for name in parts[0] if parts[0][name] != parts[1][name]} <= {"devices", "keys"}
 
