@@ -86,9 +86,7 @@ class AcceptedAnswers:
     def entries(self) -> Iterator[NewEntry]:
         """The entries one by one."""
         for answer, installation in zip(self.answers, self.installations, strict=True):
-            body = ContributionAccepted(
-                part=answer.contribution.part, installation=installation
-            )
+            body = ContributionAccepted(part=answer.contribution.part, installation=installation)
             yield NewEntry(body, str(answer.device), answer.device)
 
     def written(self, time_ns: int) -> EntryRun:

@@ -137,9 +137,7 @@ class StageGiven:
             for name, samples in item.samples.items():
                 _add(self.classes, name, by, by * samples)
 
-    def take_answers(
-        self, first: int, devices: Sequence[DeviceId], likes: Sequence[Part]
-    ) -> None:
+    def take_answers(self, first: int, devices: Sequence[DeviceId], likes: Sequence[Part]) -> None:
         """Take in answers that count, from entry `first` on, as `move` takes in each of them.
 
         Many share what is said of them, so that it is summed once.

@@ -144,8 +144,9 @@ OTHER: dict[str, StoredAnswer] = {
         "dev-2",
         like(round=RoundAnswer(number=1, samples=3, steps=1, seconds=0.0, observation=SAW)),
     ),
-    "to another round": answer("dev-2", update_of(2, "dev-2", round=RoundAnswer(
-        number=2, samples=3, steps=1, seconds=0.0))),
+    "to another round": answer(
+        "dev-2", update_of(2, "dev-2", round=RoundAnswer(number=2, samples=3, steps=1, seconds=0.0))
+    ),
 }
 
 
