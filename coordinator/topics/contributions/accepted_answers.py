@@ -100,7 +100,7 @@ class AcceptedAnswers:
             inside[path[-1]] = f"<{place}>"
         whole = canonical_json(first).decode()
         pieces = _CUT.split(whole)
-        joined, kept, payload = [pieces[0]], [], 0
+        joined, kept, payload = [pieces[0]], list[list[str]](), 0
         for place, (column, piece) in enumerate(zip(columns, pieces[1:], strict=True)):
             if place != _PAYLOAD and column.count(column[0]) == len(column):
                 joined[-1] += column[0] + piece

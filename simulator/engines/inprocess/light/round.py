@@ -115,8 +115,7 @@ class LightRound:
         left = self._most()
         while left > 0 and (happening := next(happenings, None)) is not None:
             yield happening
-            stored = isinstance(happening, inputs.AnswersStored)
-            left -= len(happening.answers) if stored else 1
+            left -= len(happening.answers) if isinstance(happening, inputs.AnswersStored) else 1
 
     def _most(self) -> int:
         """Return how many answers are committed together next.
