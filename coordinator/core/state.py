@@ -162,7 +162,7 @@ class State:
     def take_answers(self, run: AcceptedAnswers, time_ns: int) -> None:
         """Take in answers to a round as `apply` takes in their entries one by one."""
         first, devices, likes = self.size, run.devices, run.likes
-        self.contributions.give_answers(first, devices, likes)
+        run.give(self.contributions, first)
         self.rounds.take_answers(first, devices, run.payloads, likes)
         self.heard_ns.update(dict.fromkeys(devices, time_ns))
         self.size += len(devices)

@@ -7,6 +7,7 @@ Both are what the entries give one by one.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,12 @@ from typing import Any, NamedTuple
 from fleetledger.coordinator.core.entry import NewEntry
 from fleetledger.coordinator.ledger.runs import EntryRun
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.contributions.state import (
+    ContributionsState,
+    GivenAmount,
+    GivenSums,
+    StageGiven,
+)
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.rounds import RoundAnswer
@@ -88,6 +95,34 @@ class AcceptedAnswers:
         for answer, installation in zip(self.answers, self.installations, strict=True):
             body = ContributionAccepted(part=answer.contribution.part, installation=installation)
             yield NewEntry(body, str(answer.device), answer.device)
+
+    def give(self, contributions: ContributionsState, first: int) -> None:
+        """Let contributions take them in, from entry `first` on, as they take in each entry.
+
+        Many share what is said of them, so that it is summed once.
+        """
+        given = contributions.given.setdefault(self.likes[0].key.stage, StageGiven())
+        amounts: dict[int, GivenAmount] = {}
+        for index, (device, like) in enumerate(zip(self.devices, self.likes, strict=True), first):
+            amount = amounts.get(id(like))
+            if amount is None:
+                samples = sum(like.samples.values())
+                amount = amounts[id(like)] = GivenAmount(1, samples, like.payload_bytes)
+            sums = given.devices.get(device)
+            if sums is None:
+                sums = given.devices[device] = GivenSums()
+            former = sums.by_end.get("answer")
+            sums.by_end["answer"] = amount if former is None else former + amount
+            sums.newest = index
+        given.sums.newest = first + len(self.devices) - 1
+        times, told = Counter(map(id, self.likes)), {id(like): like for like in self.likes}
+        for one, count in times.items():
+            amount = amounts[one]
+            whole = GivenAmount(count, count * amount.samples, count * amount.payload_bytes)
+            given.sums.by_end["answer"] = given.sums.of("answer") + whole
+            for name, samples in told[one].samples.items():
+                added = GivenAmount(count, count * samples)
+                given.classes[name] = given.classes.get(name, GivenAmount()) + added
 
     def written(self, time_ns: int) -> EntryRun:
         """Return what is written; what all bodies have is in no column."""

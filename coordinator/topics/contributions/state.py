@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -13,7 +13,7 @@ from fleetledger.coordinator.topics.classes.state import ClassRegistry
 from fleetledger.coordinator.topics.lineages.state import LineagesState
 from fleetledger.learning.privacy.accounting import Spending
 from fleetledger.schemas.cohorts import CohortNumber, Sealed
-from fleetledger.schemas.contributions import NOTHING_HELD, HeldPart, Part, PartKey, held_digest
+from fleetledger.schemas.contributions import NOTHING_HELD, HeldPart, PartKey, held_digest
 from fleetledger.schemas.privacy import Noise
 from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
 
@@ -136,32 +136,6 @@ class StageGiven:
         if end in COUNTS:
             for name, samples in item.samples.items():
                 _add(self.classes, name, by, by * samples)
-
-    def take_answers(self, first: int, devices: Sequence[DeviceId], likes: Sequence[Part]) -> None:
-        """Take in answers that count, from entry `first` on, as `move` takes in each of them.
-
-        Many share what is said of them, so that it is summed once.
-        """
-        amounts: dict[int, GivenAmount] = {}
-        for index, (device, like) in enumerate(zip(devices, likes, strict=True), first):
-            amount = amounts.get(id(like))
-            if amount is None:
-                samples = sum(like.samples.values())
-                amount = amounts[id(like)] = GivenAmount(1, samples, like.payload_bytes)
-            sums = self.devices.get(device)
-            if sums is None:
-                sums = self.devices[device] = GivenSums()
-            former = sums.by_end.get("answer")
-            sums.by_end["answer"] = amount if former is None else former + amount
-            sums.newest = index
-        self.sums.newest = first + len(devices) - 1
-        times, parts = Counter(map(id, likes)), {id(like): like for like in likes}
-        for one, count in times.items():
-            amount = amounts[one]
-            samples, payload_bytes = count * amount.samples, count * amount.payload_bytes
-            _add(self.sums.by_end, "answer", count, samples, payload_bytes)
-            for name, samples in parts[one].samples.items():
-                _add(self.classes, name, count, count * samples)
 
 
 _Of = TypeVar("_Of", bound=str)
@@ -500,11 +474,6 @@ class ContributionsState:
         stage.sums.newest = stage.devices[item.device].newest = index
         if end == "held":
             self.counted.put(index, item)
-
-    def give_answers(self, first: int, devices: Sequence[DeviceId], likes: Sequence[Part]) -> None:
-        """Take in answers to one round that count, from entry `first` on."""
-        stage = self.given.setdefault(likes[0].key.stage, StageGiven())
-        stage.take_answers(first, devices, likes)
 
     def spend(self, index: int, device: DeviceId, lineage: Digest, *, masked: bool) -> None:
         """Note that a part with noise was given, where the lineage has any.
