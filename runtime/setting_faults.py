@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from types import NoneType
 from typing import Any, get_args
@@ -36,6 +35,8 @@ def describe_faults(error: ValidationError, model: type[BaseModel], prefix: str 
 
 def unknown(field: str, name: str, allowed: Iterable[str]) -> str:
     """Return what to say of a setting `field` whose last part `name` nobody knows."""
+    import difflib  # noqa: PLC0415 - of no use to a program that starts
+
     names = sorted(allowed)
     close = difflib.get_close_matches(name, names, n=1)
     listed = f"settings here: {', '.join(names)}" if names else "leave it out"

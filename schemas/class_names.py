@@ -26,9 +26,7 @@ _JOINERS = "\u200c\u200d"
 _INVISIBLE = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159"
 )
-_RESERVED_INVISIBLE = frozenset(
-    map(chr, (0x2065, *range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000)))
-)
+_RESERVED_INVISIBLE = (range(0x2065, 0x2066), range(0xFFF0, 0xFFF9), range(0xE0000, 0xE1000))
 """Code points that Unicode keeps for invisible characters (Default_Ignorable_Code_Point)."""
 _MOST_MARKS = 4
 """Marks on one letter, as UTS #39 allows."""
@@ -170,7 +168,9 @@ def _is_hidden(name: str, place: int) -> bool:
     if character in _JOINERS:
         return not _joins(name, place)
     variation = "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
-    if variation or character in _INVISIBLE or character in _RESERVED_INVISIBLE:
+    if variation or character in _INVISIBLE:
+        return True
+    if any(ord(character) in reserved for reserved in _RESERVED_INVISIBLE):
         return True
     return unicodedata.category(character) in ("Cc", "Cf")
 

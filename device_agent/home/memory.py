@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
 from contextlib import suppress
-
-import psutil
+from pathlib import Path
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
@@ -17,13 +17,35 @@ _ALL_BYTES = 2**31 - 1
 _LARGE_BYTES = 256 * 1024
 
 
-def resident_bytes() -> int:
-    """Return the resident memory of this process in bytes."""
-    return int(psutil.Process().memory_info().rss)
+def total_bytes() -> int:
+    """Return the memory of this machine in bytes."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_bytes(process: int | None = None) -> int:
+    """Return the resident memory of a process in bytes; 0 if it has ended.
+
+    Of this process, unless another one is given. On Linux the kernel is asked directly, since
+    psutil takes almost a megabyte.
+    """
+    if sys.platform != "linux":
+        import psutil  # noqa: PLC0415 - see above
+
+        try:
+            return int(psutil.Process(process).memory_info().rss)
+        except psutil.Error:
+            return 0
+    try:
+        text = Path(f"/proc/{process or 'self'}/statm").read_text(encoding="ascii")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def resident_with_children() -> int:
     """Return the resident memory of this process and of those it started, in bytes."""
+    import psutil  # noqa: PLC0415 - see `resident_bytes`
+
     found = resident_bytes()
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # it may end meanwhile

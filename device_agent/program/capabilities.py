@@ -5,8 +5,7 @@ from __future__ import annotations
 import platform
 from importlib.util import find_spec
 
-import psutil
-
+from fleetledger.device_agent.home.memory import total_bytes
 from fleetledger.runtime.installed_version import installed_version
 from fleetledger.runtime.registry import origins
 from fleetledger.schemas.offers import HTTPS
@@ -29,5 +28,5 @@ def find_capabilities() -> Capabilities:
         python=platform.python_version(),
         machine=f"{platform.system()} {platform.machine()}",
         features=frozenset((*own, *others[: MAX_FEATURES - len(own)])),
-        memory_mib=int(psutil.virtual_memory().total) >> 20,
+        memory_mib=total_bytes() >> 20,
     )

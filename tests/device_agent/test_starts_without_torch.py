@@ -94,7 +94,7 @@ print(json.dumps([given.samples, found.gram.values.tolist(), found.correlation.v
 def test_importing_the_agent_loads_neither_numpys_heavy_friends_nor_a_command_line() -> None:
     code = """
 import fleetledger.device_agent.program.main
-heavy = {"typer", "rich", "click", "onnxruntime", "safetensors", "sqlite_utils"}
+heavy = {"typer", "rich", "click", "onnxruntime", "safetensors", "sqlite_utils", "psutil"}
 print(sorted(heavy & set(sys.modules)))
 """
     assert run(code) == "[]\n"

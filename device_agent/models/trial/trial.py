@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import psutil
 from pydantic import ValidationError
 
 from fleetledger.device_agent.errors import MissingError, ModelError, TrialError
 from fleetledger.device_agent.home.health.machine import Machine
+from fleetledger.device_agent.home.memory import total_bytes
 from fleetledger.device_agent.home.store.blobs import BlobFolder
 from fleetledger.device_agent.models.execution.engines import EngineFolder, EngineStore
 from fleetledger.device_agent.models.execution.providers import TENSORRT
@@ -230,7 +230,7 @@ class Trial:
         self, candidate: TriedModel, former: Digest | None, engine: EngineFolder | None
     ) -> TrialRequest:
         mib = self._settings.trial_memory_mib
-        allowed = psutil.virtual_memory().total // 2 if mib is None else mib << 20
+        allowed = total_bytes() // 2 if mib is None else mib << 20
         return TrialRequest(
             blobs=str(self._blobs.folder.absolute()),
             manifest=candidate.manifest,

@@ -12,9 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-import psutil
-
 from fleetledger.device_agent.errors import TrialError
+from fleetledger.device_agent.home.memory import resident_bytes
 from fleetledger.device_agent.models.trial.messages import BUILT
 from fleetledger.runtime.progress import working_at
 
@@ -150,19 +149,12 @@ def _check(child: subprocess.Popen[bytes], heard: _Heard, stage: _Stage) -> None
             f"trial: the process that tried the model said more than {bounds.answer_bytes} bytes"
         )
     stage.check()
-    resident = _resident_bytes(child.pid)
+    resident = resident_bytes(child.pid)
     if resident > bounds.resident_bytes:
         raise TrialError(
             f"trial: the process that tried the model took {resident >> 20} MiB; at most "
             f"{bounds.resident_bytes >> 20} are allowed by [model] trial_memory_mib in agent.toml"
         )
-
-
-def _resident_bytes(process: int) -> int:
-    try:
-        return int(psutil.Process(process).memory_info().rss)
-    except psutil.Error:
-        return 0
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
