@@ -45,9 +45,9 @@ class Case:
 
 CASES = (
     Case(("--help",), 0, 1),
-    Case(("agent", "status"), 0, 35, "agent"),
-    Case(("agent", "--help"), 0, 35),
-    Case(("coordinator", "status"), 3, 199, "coordinator"),
+    Case(("agent", "status"), 0, 40, "agent"),
+    Case(("agent", "--help"), 0, 40),
+    Case(("coordinator", "status"), 3, 215, "coordinator"),
 )
 
 
