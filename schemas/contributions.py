@@ -38,6 +38,10 @@ class PartKey(Strict):
     stage: int = Field(ge=1, lt=2**31)
     part: int = Field(ge=0, lt=2**31)
 
+    def __hash__(self) -> int:
+        """Do without pydantic's way, which takes three times as long, a dozen times a receipt."""
+        return hash((self.stage, self.part))
+
 
 class HeldPart(Strict):
     """A part that the coordinator holds: which revision, and the payload's digest."""

@@ -157,6 +157,10 @@ class LedgerReader:
             return Entry.from_row(row)
         raise LedgerError(f"index: {index} is not in the ledger; it holds 0 to {self.size - 1}")
 
+    def text(self, index: int) -> str:
+        """Return the bytes of an entry as text; raise `LedgerError` if there is no such index."""
+        return self.entry(index).canonical.decode()
+
     def entries(self, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
         """Yield entries with start <= index < stop.
 

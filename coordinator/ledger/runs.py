@@ -237,16 +237,28 @@ class StoredRun:
             template % texts for texts in zip(*(one[part] for one in self.columns), strict=True)
         )
 
+    def text(self, index: int) -> str:
+        """Return the bytes of one of its entries, as text."""
+        place = index - self.first
+        texts, name = [column[place] for column in self.columns], self.names[place]
+        named = () if self.blobs is None else (texts[self.blobs],)
+        return self._entry_template % (name, *named, name, index, *texts)
+
     def hashed(self) -> Iterator[bytes]:
         """Yield the leaf hash of each entry, made of its bytes."""
-        blobs = "[]" if self.blobs is None else "[%s]"
-        head = head_template(self.kind.replace("%", "%%"), self.time_ns, blobs)
-        template = f"\0{head}\n{_template(self.pieces)}"
+        template = f"\0{self._entry_template}"
         named = () if self.blobs is None else (self.columns[self.blobs],)
         numbers = range(self.first, self.end)
         columns = (self.names, *named, self.names, numbers, *self.columns)
         for texts in zip(*columns, strict=True):
             yield sha256((template % texts).encode()).digest()
+
+    @cached_property
+    def _entry_template(self) -> str:
+        """Bytes of an entry with places for actor, blob, device, index and the columns."""
+        blobs = "[]" if self.blobs is None else "[%s]"
+        head = head_template(self.kind.replace("%", "%%"), self.time_ns, blobs)
+        return f"{head}\n{_template(self.pieces)}"
 
     def having(self, values: Mapping[str, object]) -> list[int]:
         """Return the indices of entries whose bodies have some values, each named by its path."""

@@ -117,6 +117,15 @@ class Ledger(LedgerReader):
         """Return one entry; raise `LedgerError` if there is no such index."""
         return self._appended.get(index) or super().entry(index)
 
+    def text(self, index: int) -> str:
+        """Return the bytes of an entry as text; raise `LedgerError` if there is no such index.
+
+        What was just committed, and is proven with its receipt, is read from memory.
+        """
+        newest = self._appended.get(index)
+        text = self.runs.kept_text(index) if newest is None else newest.canonical.decode()
+        return super().text(index) if text is None else text
+
     def append(
         self,
         group: Sequence[EntryDraft | Entry | EntryRun],

@@ -47,6 +47,13 @@ class StoredRuns:
         self._kept[run.first] = run
         return run
 
+    def kept_text(self, index: int) -> str | None:
+        """Return the bytes of an entry as text, of a run that is in memory; None of others."""
+        for run in reversed(self._kept.values()):
+            if run.first <= index < run.end:
+                return run.text(index)
+        return None
+
     def holding(self, index: int) -> StoredRun | None:
         """Return the run with an entry; None where it is in none. Raises `LedgerCorruptError`."""
         for run in reversed(self._kept.values()):

@@ -36,6 +36,8 @@ _UNDER_WAY = 16.0
 _BURSTS = 30.0
 """A thirtieth of a minute's allowance may come at once."""
 _LONGEST = 3600.0
+_QUIET_SECONDS = 2.0
+"""An account that was used since then is remembered, also where it is full."""
 
 
 @dataclass(slots=True)
@@ -74,6 +76,8 @@ class _Account:
     json: Allowance
     fetched: Allowance
     answers: Allowance
+    used: float
+    """When it was last asked for, by the same clock."""
 
     def is_full(self, now: float) -> bool:
         """Whether it is as one that nobody has used."""
@@ -151,6 +155,7 @@ class Quotas:
         account = self._accounts.get(key)
         if account is None:
             account = self._accounts[key] = self._new_account(now)
+        account.used = now
         self._accounts.move_to_end(key)
         return account
 
@@ -161,6 +166,8 @@ class Quotas:
         """
         for _ in range(min(2, len(self._accounts) - 1)):
             key, account = next(iter(self._accounts.items()))
+            if now - account.used < _QUIET_SECONDS:
+                return  # it would be made anew with the device's next message
             if account.is_full(now):
                 del self._accounts[key]
             else:
@@ -174,6 +181,7 @@ class Quotas:
             _full(rules.json_mib_per_minute * _MIB, now),
             _full(rules.mib_per_minute * _MIB, now),
             _full(rules.refusals_per_minute, now),
+            now,
         )
 
 

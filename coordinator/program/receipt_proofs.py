@@ -28,7 +28,7 @@ def with_proof(receipt: Receipt, ledger: LedgerReader, seen_size: int | None) ->
     index = answer.ledger_index
     path = [node.hex() for node in ledger.inclusion_path(index, newest.size)]
     body["answer"]["proof"] = {
-        "entry": ledger.entry(index).canonical.decode(),
+        "entry": ledger.text(index),
         "inclusion": {"index": index, "size": newest.size, "path": path},
         "checkpoint": newest.note,
     }

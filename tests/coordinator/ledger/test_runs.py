@@ -107,10 +107,20 @@ def test_a_run_is_the_same_entries_written_one_by_one(
         assert read.values(asked, "part") == alone.values(asked, "part")
         index = data.draw(st.integers(0, size - 1))
         assert read.entry(index) == alone.entry(index)
+        assert other.text(index) == read.text(index) == alone.text(index)
         assert read.inclusion_proof(index, size) == alone.inclusion_proof(index, size)
         assert read.consistency_proof(index, size) == alone.consistency_proof(index, size)
         assert read.root_at(index) == alone.root_at(index)
         assert read.wrong_node() is None
+
+
+def test_the_bytes_of_what_was_just_committed_are_read_from_memory(tmp_path: Path) -> None:
+    with filled(tmp_path / "runs.db", [[as_run(answers(20))]]) as ledger:
+        expected = [entry.canonical.decode() for entry in ledger.entries()]
+        asked: list[str] = []
+        ledger.db.set_trace_callback(asked.append)
+        assert [ledger.text(index) for index in range(20)] == expected
+        assert not asked
 
 
 @pytest.mark.parametrize(
