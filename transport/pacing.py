@@ -2,8 +2,9 @@
 
 - The rate of a block is what arrived between asking for it and having it, divided by that time; the
   estimate is a moving average over blocks.
-- At most a quarter of a second of the measured rate is under way, because whatever shares the link
-  waits behind it; at least one block, and at most 4 MiB.
+- A quarter of a second of the measured rate is under way, because whatever shares the link waits
+  behind it; at least one block, and at most 4 MiB. Part of a block counts as one: a window that is
+  rounded down to one block keeps the rate so low that it stays there.
 - Blocks come together in one message, up to 256 KiB and a quarter of what is under way.
 - A block is asked for again after three smoothed round trips, at the earliest after 1.5 seconds.
   Blocks that were asked for twice do not enter the round trip, since nobody knows which request
@@ -13,6 +14,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 _QUEUE_SECONDS = 0.25
 _FIRST_WINDOW = 4
@@ -64,7 +66,7 @@ class Pacer:
         most = max(1, _MAX_WINDOW_BYTES // self.block_size)
         if self.rate is None:
             return min(_FIRST_WINDOW, most)
-        return min(max(1, int(_QUEUE_SECONDS * self.rate / self.block_size)), most)
+        return min(max(1, ceil(_QUEUE_SECONDS * self.rate / self.block_size)), most)
 
     @property
     def together(self) -> int:

@@ -1,0 +1,1 @@
+"""A model's way to devices over links like a mobile network's."""
