@@ -31,6 +31,7 @@ _INFINITY = float("inf")
 _PLAIN = frozenset((int, bool, type(None)))
 """Types of which every value is JSON."""
 _CONTAINERS = frozenset((dict, list, tuple))
+_HOLDERS = (dict, list, tuple)
 _SCALARS = _PLAIN | {str, float}
 _TEXT = frozenset((str,))
 _ENCODER = json.JSONEncoder(
@@ -195,7 +196,7 @@ def _check_all_keys(value: object) -> None:
             if not _TEXT.issuperset(map(type, container)):
                 _check_keys(container)
         if not _SCALARS.issuperset(map(type, members)):
-            containers += [one for one in members if isinstance(one, dict | list | tuple)]
+            containers += [one for one in members if isinstance(one, _HOLDERS)]
 
 
 def _check_member(member: object, below: list[Any]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import SchemaError, shorten
 from fleetledger.schemas.bitpacking import MAX_BITS, MIN_BITS, packed_size
-from fleetledger.schemas.canonical import canonical_json, parse_json
+from fleetledger.schemas.canonical import canonical_json, parse_json, write_checked
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.message import Message
 
@@ -114,7 +114,7 @@ class TensorHeader:
 
     def encode(self) -> bytes:
         """Return the length and the header; raise `TensorError` where it becomes too large."""
-        text = canonical_json(self._members())
+        text = write_checked(self._members())
         text += b" " * (-len(text) % _ALIGNMENT)
         if len(text) > MAX_HEADER_BYTES:
             raise TensorError(
