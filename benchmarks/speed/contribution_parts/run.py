@@ -192,9 +192,10 @@ def main() -> None:
         }
         rows[name] = {side: round(value, 1) for side, value in medians.items()}
         print(f"{name:40}", *(f"{side} {value:9.1f} us" for side, value in medians.items()))
+    given = f"--rounds {arguments.rounds}" + (" --before CHECKOUT" if arguments.before else "")
     results = {
-        "command": f"python -m benchmarks.speed.contribution_parts.run --rounds {arguments.rounds}",
-        "machine": describe_machine("cryptography", "numpy", "pydantic"),
+        "command": f"python -m benchmarks.speed.contribution_parts.run {given}",
+        "machine": describe_machine("cryptography", "numpy", "pydantic", "pynacl"),
         "microseconds": rows,
     }
     arguments.out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
