@@ -20,7 +20,8 @@ from benchmarks.speed.fleet_overhead.tables import summary, tables
 
 def measured(*rounds: list[float], **more: Any) -> dict[str, Any]:
     """Return a side with a run for each list of seconds."""
-    about = {"wall_seconds": 9.0, "load_before": 0.1, "versions": {"one": "1.0"}, **more}
+    about = {"wall_seconds": 9.0, "load_before": 0.1, "versions": {"one": "1.0"}}
+    about |= {"own_peak_mib": 20.0, **more}
     runs = [{"round_seconds": one, "round_process_seconds": one, **about} for one in rounds]
     return {"runs": runs, "summary": summary(runs)}
 
@@ -61,6 +62,12 @@ def test_the_page_tells_ratios_and_an_unfair_comparison() -> None:
 def test_the_results_make_the_page_beside_them() -> None:
     result = json.loads(run.RESULTS.read_text("utf-8"))
     assert tables(result) == run.RESULTS.with_suffix(".md").read_text("utf-8")
+
+
+def test_memory_is_that_of_the_run_that_was_watched_if_there_was_one() -> None:
+    runs = measured([1, 2, 3], [1, 2, 3], own_peak_mib=30.0)["runs"]
+    assert summary(runs)["peak_mib"] == 30.0
+    assert summary(runs, {"peak_mib": 50.0})["peak_mib"] == 50.0
 
 
 def test_what_is_measured_again_replaces_what_was_stored() -> None:

@@ -43,6 +43,7 @@ def summary(
         "last_round_seconds": _spread([run["round_seconds"][-1] for run in runs]),
         "first_round_seconds": _spread([run["round_seconds"][0] for run in runs]),
         "wall_seconds": _spread([run["wall_seconds"] for run in runs]),
+        "peak_mib": max(run["own_peak_mib"] for run in runs),
         **(watched or {}),
         "load_before": _spread([run["load_before"] for run in runs]),
         "versions": runs[-1]["versions"],
@@ -70,8 +71,8 @@ _READING = (
     "than two, the last is told apart, too: there fleetledger ends a stage, exports the model and",
     "measures it. Seconds of the processor in a round are of all programs of a side that run when",
     "it ends. Those of the whole program and the peak are of a run of its own and of all processes",
-    "together, shared pages counted once. Load is the machine's before each run: 2 would be two",
-    "busy cores.",
+    "together, shared pages counted once; without such a run the peak is of the leading process.",
+    "Load is the machine's before each run: 2 would be two busy cores.",
 )
 
 
