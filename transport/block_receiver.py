@@ -2,7 +2,8 @@
 
 The rules:
 
-- it fetches the list of block hashes first and checks it against the offer;
+- it fetches the list of block hashes first and checks it against the offer; that of one block is
+  in the offer already;
 - it takes over every block of an old part file whose hash fits, and trusts nothing else from
   before;
 - it asks for missing blocks, as many at once as the measured rate allows, and again when they do
@@ -24,6 +25,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,6 +141,8 @@ class BlockReceiver:
                 "resume",
                 StalledError,
             )
+        if self.outcome is None and self._part is None:
+            self._begin_with_one_block()
         self._take_from_elsewhere(now)
         if self.outcome is not None or self._elsewhere is not None:
             return []
@@ -265,7 +270,7 @@ class BlockReceiver:
         return bytes(self._list[index * HASH_BYTES : (index + 1) * HASH_BYTES])
 
     def _keep(self, index: int, block: bytes | memoryview) -> None:
-        try:
+        with self._failing():
             if self._part is not None:
                 self._part.write(index, block)
             else:
@@ -273,11 +278,30 @@ class BlockReceiver:
                 self._list[start : start + len(block)] = block
                 if not self._wanted:
                     self._check_list()
-            if self._part is not None and not self._wanted and not self._part.is_right():
+            self._end_if_whole()
+
+    def _begin_with_one_block(self) -> None:
+        """Take the list of a single block from the offer, where it is the digest of the whole."""
+        known = bytes.fromhex(self.offer.digest)
+        if self.offer.block_count == 1 and Digest.of(known) == self.offer.list_digest:
+            with self._failing():
+                self._list[:] = known
+                self._begin_data()
+                self._end_if_whole()
+
+    def _end_if_whole(self) -> None:
+        if self._part is not None and not self._wanted:
+            if not self._part.is_right():
                 self._hold_to_the_list(self._part)
-            if self._part is not None and not self._wanted:
+            if not self._wanted:
                 self.outcome = FetchedFile(self._part.finish())
                 self._leave_elsewhere("it is whole")
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Fail, in words, where the disk or the offer does."""
+        try:
+            yield
         except OSError as error:
             self._fail(f"cannot write beside {self._destination}: {error}", FullDiskError)
         except BlockError as error:

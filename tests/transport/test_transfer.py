@@ -231,7 +231,7 @@ def test_a_block_from_another_sender_is_refused(
     forged = encode(thief.seal(label, sent_ms=0, attachment=data))
     broker.route(OutgoingMessage(fleet.topics.up(A, "blk"), forged, qos=0), B)
 
-    assert "list blocks missing" in reason(future)
+    assert "1 of 1 data blocks missing" in reason(future)
     assert coordinator.refused_messages == 1
 
 
