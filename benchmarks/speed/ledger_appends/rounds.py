@@ -123,8 +123,8 @@ def main() -> None:
     """Compare the sides, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--answers", type=int, nargs="+", default=[10_000, 1_000, 16])
-    parser.add_argument("--entries", type=int, default=20_000, help="entries of each ledger")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--entries", type=int, default=4_000, help="entries of each ledger")
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     results = {
