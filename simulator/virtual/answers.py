@@ -65,6 +65,8 @@ class Finishing:
 
     def finished(self, ended: Ended[Who]) -> dict[Who, FinishedMember]:
         """Return what comes of devices, of which each had something to do."""
+        if self._side is None:
+            return {one: FinishedMember(_usual(*it)) for one, it in ended.items()}
         answers = self._answers(ended)
         there = self._rounded(ended, answers) if answers else {}
         return {one: there.get(one) or FinishedMember(_usual(*ended[one])) for one in ended}

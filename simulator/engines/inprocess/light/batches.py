@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from fleetledger.learning.errors import LearningError
@@ -115,36 +113,51 @@ class Adding:
     @property
     def total(self) -> Summing:
         """The sum of all answers so far; raises `EngineError` for what it does not hold."""
-        with self._stopwatch.phase("sums"), _told("answers"):
+        with self._stopwatch.phase("sums"):
             there = self._cohort.summed_there()
-            if there is not None:
-                self._total.join(there)
+            try:
+                if there is not None:
+                    self._total.join(there)
+            except (FleetledgerError, LearningError) as error:
+                raise EngineError(f"answers: {error}") from error
         return self._total
 
-    def train(self, members: Iterable[Member]) -> Iterator[Added]:
-        """Yield what comes of each, in order; raise `EngineError`."""
+    def lots(self, members: Iterable[Member]) -> Iterator[list[Added]]:
+        """Yield what comes of devices, in order, some at a time; raise `EngineError`."""
+        lot, unsummed, size = list[Added](), list[tuple[DeviceId, ClientUpdate]](), 0
         for device, (outcome, is_summed), seconds in self._cohort.train(members):
             if isinstance(outcome, Declined):
-                yield Added(device, outcome, None, seconds)
-                continue
-            self.on_answer(outcome)
-            if not is_summed:
-                self._add(device, outcome)
-            yield Added(device, self._said(outcome), outcome.payload, seconds)
+                lot.append(Added(device, outcome, None, seconds))
+            else:
+                self.on_answer(outcome)
+                if not is_summed:
+                    unsummed.append((device, outcome))
+                lot.append(Added(device, self._said(outcome), outcome.payload, seconds))
+                size += len(outcome.payload)
+            if len(lot) == _ANSWERS_AT_ONCE or size >= _BYTES_AT_ONCE:
+                self._add(unsummed)
+                yield lot
+                lot, unsummed, size = [], [], 0
+        self._add(unsummed)
+        if lot:
+            yield lot
 
     def carry_out(self, members: Iterable[Member]) -> list[Done]:
-        """Train a lot and hash its answers."""
-        return [one.done(self._hashed(one.body)) for one in self.train(members)]
-
-    def _hashed(self, body: bytes | None) -> HashedAnswer | None:
-        began = time.perf_counter()
-        done = None if body is None else hashed(body)
-        self._stopwatch.spent("hashing", time.perf_counter() - began)
+        """Train some devices and hash their answers."""
+        done = []
+        for lot in self.lots(members):
+            with self._stopwatch.phase("hashing"):
+                digests = [None if one.body is None else hashed(one.body) for one in lot]
+            done += [one.done(digest) for one, digest in zip(lot, digests, strict=True)]
         return done
 
-    def _add(self, device: DeviceId, answer: ClientUpdate) -> None:
-        with self._stopwatch.phase("sums"), _told(device):
-            self._total.add(answer.payload, sum(answer.samples.values()))
+    def _add(self, answers: Sequence[tuple[DeviceId, ClientUpdate]]) -> None:
+        with self._stopwatch.phase("sums"):
+            for device, answer in answers:
+                try:
+                    self._total.add(answer.payload, sum(answer.samples.values()))
+                except (FleetledgerError, LearningError) as error:
+                    raise EngineError(f"{device}: {error}") from error
 
     def _said(self, answer: ClientUpdate) -> Said:
         memory, samples = None, sum(answer.samples.values())
@@ -153,15 +166,6 @@ class Adding:
         loss, stored = answer.loss, answer.stored_samples
         seen, given = answer.observation, answer.gradients
         return Said(answer.samples, samples, answer.steps, loss, stored, memory, seen, given)
-
-
-@contextmanager
-def _told(whose: str) -> Iterator[None]:
-    """Raise `EngineError` that says whose answers a sum does not take."""
-    try:
-        yield
-    except (FleetledgerError, LearningError) as error:
-        raise EngineError(f"{whose}: {error}") from error
 
 
 class AnsweredHere:
@@ -193,17 +197,10 @@ class AnsweredHere:
 
     def answers(self) -> Iterator[Sequence[Done]]:
         """Yield what comes of the devices, lot by lot."""
-        lot: list[Added] = []
-        size = 0
-        for one in self._adding.train(map(self._holdings.member, self._devices)):
-            self._stopwatch.spent("training", one.seconds)
-            lot.append(one)
-            size += 0 if one.body is None else len(one.body)
-            if len(lot) == _ANSWERS_AT_ONCE or size >= _BYTES_AT_ONCE:
-                self._hash(lot)
-                lot, size = [], 0
-                yield from self._hashed(wait=False)
-        self._hash(lot)
+        for lot in self._adding.lots(map(self._holdings.member, self._devices)):
+            self._stopwatch.spent("training", sum(one.seconds for one in lot))
+            self._hash(lot)
+            yield from self._hashed(wait=False)
         yield from self._hashed(wait=True)
 
     def total(self) -> Summing:
