@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -121,12 +121,12 @@ class RoundLog:
             accuracy = measure(lineage.method, lineage.settings, averaged.weights.digest)
         answers = self._answers(averaged)
         trained = answers if first is facts else self._answers(self._averaged(first))
-        told = _training(trained if answers else ())
+        told = _training([told for told in trained.values() if told] if answers else [])
         parts = self.compared.pop(facts.number, None)
         record = RoundRecord(
             number=number,
             asked=facts.asked,
-            counted=sum(len(body.get("members", (None,))) for body in answers),
+            counted=self._counted(answers),
             seconds=seconds,
             accuracy=accuracy,
             ensemble_accuracy=None if parts is None else parts.ensemble,
@@ -150,10 +150,15 @@ class RoundLog:
         opened_ns = state.stages.by_number[facts.stage].opened_ns
         return max(0, averaged.time_ns - opened_ns) / 1e9 or None
 
-    def _answers(self, averaged: WeightsAveraged | None) -> list[dict[str, Any]]:
-        """Return the entries of the answers in a mean; those behind masks are in a sum."""
-        entries = () if averaged is None else self._ledger.at(averaged.inputs)
-        return [entry.body for entry in entries]
+    def _answers(self, averaged: WeightsAveraged | None) -> dict[int, dict[str, Any] | None]:
+        """Return what answers in a mean tell, by entry; None of a sum of a cohort."""
+        return {} if averaged is None else self._ledger.values(averaged.inputs, "part.round")
+
+    def _counted(self, answers: Mapping[int, object]) -> int:
+        """Return how many devices' answers are in a mean; those behind masks are in a sum."""
+        sums = [index for index, told in answers.items() if told is None]
+        members = self._ledger.values(sums, "members") if sums else {}
+        return len(answers) - len(sums) + sum(map(len, members.values()))
 
     def _averaged(self, facts: RoundFacts) -> WeightsAveraged | None:
         if facts.averaged_index is None:
@@ -162,9 +167,8 @@ class RoundLog:
         return WeightsAveraged.model_validate(entry.body)
 
 
-def _training(answers: Iterable[dict[str, Any]]) -> _Training:
-    """Return what answers tell; a cohort's sum says nothing of training."""
-    told = [told for body in answers if (told := body.get("part", {}).get("round")) is not None]
+def _training(told: Sequence[dict[str, Any]]) -> _Training:
+    """Return what answers tell together."""
     if not told:
         return _Training()
     losses = [(one["loss"], one["samples"]) for one in told if one["loss"] is not None]
