@@ -33,6 +33,7 @@ from fleetledger.coordinator.ledger.entries import (
     settled_body,
 )
 from fleetledger.coordinator.ledger.schema import RUN_KINDS
+from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import shorten
 from fleetledger.schemas.canonical import MAX_DEPTH
 from fleetledger.schemas.proofs.tree import HASH_BYTES
@@ -78,8 +79,8 @@ class EntryRun:
             raise EntryError("devices: give the DeviceId of each entry, and one at least")
         if len(self.pieces) != len(self.columns) + 1:
             raise EntryError(
-                f"pieces: {len(self.pieces)} do not enclose {len(self.columns)} columns; "
-                "give one more than columns"
+                f"pieces: {len(self.pieces)} do not enclose "
+                f"{count_of(len(self.columns), 'column')}; give one more than columns"
             )
         for number, column in enumerate(self.columns):
             _check_column(number, column, count)
@@ -128,8 +129,8 @@ class EntryRun:
         nested += sum(max(map(_nested, one)) for one in self.columns if _nested("".join(one)))
         if longest > MAX_BODY_BYTES // 4 or nested > MAX_DEPTH:
             raise EntryError(
-                f"pieces: bodies of up to {longest} characters with {nested} brackets are in no "
-                "run; append such entries by themselves"
+                f"pieces: bodies of up to {count_of(longest, 'character')} with {nested} brackets "
+                "are in no run; append such entries by themselves"
             )
 
 
@@ -356,8 +357,8 @@ def _check_column(number: int, column: Sequence[str], count: int) -> None:
         fits = False
     if not fits or "\n" in joined:
         raise EntryError(
-            f"columns: number {number}, {shorten(joined)}, does not hold {count} values of "
-            "canonical JSON; give one for each device"
+            f"columns: number {number}, {shorten(joined)}, does not hold "
+            f"{count_of(count, 'value')} of canonical JSON; give one for each device"
         )
 
 

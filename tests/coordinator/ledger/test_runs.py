@@ -214,7 +214,7 @@ def test_blobs_of_which_some_were_kept_are_marked_one_by_one(tmp_path: Path) -> 
         ({"kind": "model.solved"}, "kind: model.solved"),
         ({"devices": ()}, "devices"),
         ({"devices": ("a",)}, "devices"),
-        ({"pieces": ("{}",)}, "pieces: 1 do not enclose 1 columns"),
+        ({"pieces": ("{}",)}, "pieces: 1 do not enclose 1 column"),
         ({"columns": (["1", "2"],)}, "columns: number 0"),
         ({"columns": (["1 "],)}, "columns: number 0"),
         ({"columns": (["1.50"],)}, "columns: number 0"),
