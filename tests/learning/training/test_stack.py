@@ -7,6 +7,7 @@ import torch
 
 from fleetledger.learning.losses.composition import FIXED, ComposedLoss, Weighted
 from fleetledger.learning.losses.terms import CrossEntropy, Distillation, EwcPenalty, Proximal
+from fleetledger.learning.networks.feature_adjustment import FeatureAdjustment
 from fleetledger.learning.networks.mlp import Mlp
 from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.pictures import Pictures
@@ -18,6 +19,7 @@ from fleetledger.learning.training.stacking import signature
 from fleetledger.learning.training.work import Batching, Data, Extras, Sgd
 from tests.learning.training.agents import (
     CLASSES,
+    INPUTS,
     NETWORK,
     largest_difference,
     make_works,
@@ -52,6 +54,33 @@ def test_ragged_agents_with_normalisation_and_dropout_train_as_alone():
 def test_forty_steps_in_float32_differ_by_rounding_only():
     # Batches of two or three are left out: their normalisation amplifies rounding.
     assert_same_as_alone(make_works((40, 37, 8, 24), torch.float32, epochs=8), 1e-5)
+
+
+def test_fedhafs_network_trains_as_alone_with_ragged_last_batches():
+    assert_same_as_alone(adapter_works((37, 16, 12, 4), rate=0.02), 1e-10)
+
+
+def test_normalising_two_rows_lets_rounding_grow_as_three_do_not():
+    """A stack and the loop then end as far apart as the loop from weights one rounding apart."""
+    for size, grows in ((3, False), (2, True)):
+        (work,) = adapter_works((size,))
+        moved = {name: value * (1 + 2**-52) for name, value in work.parameters.items()}
+        alone, apart = (
+            state(train_alone(one, SETTINGS)) for one in (work, replace(work, parameters=moved))
+        )
+        (together,) = (state(one) for one in train_stacked([work], SETTINGS))
+        assert (largest_difference(apart, alone) > 1e-10) is grows
+        assert (largest_difference(together, alone) > 1e-10) is grows
+
+
+def adapter_works(sizes, rate=0.1):
+    """Return works of FedHAF's adapter and hidden head, as `make_works` does."""
+    network = Network(FeatureAdjustment(INPUTS, hidden=64, width=32), "hidden")
+    parameters, buffers = tensors(network, torch.float64)
+    loss = ComposedLoss(network, (Weighted(1.0, CrossEntropy()),))
+    given = {"loss": loss, "optimiser": Sgd((rate,) * 20, 0.9, 5e-4)}
+    works = make_works(sizes, **given)
+    return [replace(work, parameters=parameters, buffers=buffers) for work in works]
 
 
 def test_bfloat16_keeps_float32_weights_and_statistics_and_learns_nearly_the_same():
