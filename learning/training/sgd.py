@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -48,11 +49,15 @@ class Trainable:
         found = torch.autograd.grad(
             loss,
             list(leaves.values()),
-            grad_outputs=self.one.to(loss.dtype).expand_as(loss),
+            grad_outputs=self._slope_of(loss),
             allow_unused=True,
             materialize_grads=True,
         )
         return list(found)
+
+    def _slope_of(self, loss: Tensor) -> Tensor:
+        one = self.one if loss.dtype == self.one.dtype else self.one.to(loss.dtype)
+        return one.expand_as(loss) if loss.dim() else one
 
     def step(self, gradients: list[Tensor], optimiser: Sgd, rate: float | Tensor) -> None:
         """Go one step against the gradients, all in place: stacks are large.
@@ -61,7 +66,13 @@ class Trainable:
 
         v = momentum * v + gradient + weight_decay * w;  w = w - rate * v, or with `nesterov`
         w = w - rate * (gradient + weight_decay * w + momentum * v)
+
+        The processor does it in one pass over the memory, as `torch.optim.SGD` with `fused`: the
+        same floats without a weight decay, which is added to the gradient first there.
         """
+        if not isinstance(rate, Tensor) and self._in_one_pass():
+            self._fused(gradients, optimiser, rate)
+            return
         decay = optimiser.weight_decay
         if self.velocities:
             torch._foreach_mul_(self.velocities, optimiser.momentum)
@@ -82,6 +93,39 @@ class Trainable:
         else:
             torch._foreach_add_(self.values, directions, alpha=by)
 
+    def _in_one_pass(self) -> bool:
+        """Return whether values lie in the processor's memory as the fused kernel reads them."""
+        return (
+            self.one.device.type == "cpu"
+            and all(value.is_contiguous() for value in self.values)
+            and _host_fuses()
+        )
+
+    def _fused(self, gradients: list[Tensor], optimiser: Sgd, rate: float) -> None:
+        torch._fused_sgd_(
+            self.values,
+            [gradient.contiguous() for gradient in gradients],
+            self.velocities,
+            weight_decay=optimiser.weight_decay,
+            momentum=optimiser.momentum,
+            lr=rate,
+            dampening=0.0,
+            nesterov=optimiser.nesterov,
+            maximize=False,
+            is_first_step=False,
+        )
+
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name."""
         return dict(zip(self.names, self.values, strict=True))
+
+
+@lru_cache(1)
+def _host_fuses() -> bool:
+    """Return whether this torch has the fused kernel for the processor, as from 2.4 on."""
+    one = [torch.ones(1)]
+    try:
+        Trainable([], one, [], one[0])._fused(one, Sgd(()), 0.0)
+    except (AttributeError, NotImplementedError):
+        return False
+    return True
