@@ -209,6 +209,13 @@ class ComposedLoss:
     distillation), is in use: no dropout, normalised by running statistics, which stay."""
     own: OwnLoss | None = None
     """What a method of one's own makes of the step instead of the sum; equal ones make the same."""
+    inner: frozenset[str] = field(init=False, compare=False, repr=False)
+    """Layers whose outputs a term, or an own loss, asks for: found once, since every step asks."""
+
+    def __post_init__(self) -> None:
+        asking: list[object] = [*(part.term for part in self.terms), self.own]
+        named = (name for one in asking if isinstance(one, InnerTerm) for name in one.inner)
+        object.__setattr__(self, "inner", frozenset(named))
 
     @property
     def stackable(self) -> bool:
@@ -219,12 +226,6 @@ class ComposedLoss:
     def traceable(self) -> bool:
         """Whether a step may be compiled or captured: one of a module from outside may not."""
         return not isinstance(self.network.body, ModuleBody)
-
-    @property
-    def inner(self) -> frozenset[str]:
-        """Layers whose outputs a term, or an own loss, asks for."""
-        asking: list[object] = [*(part.term for part in self.terms), self.own]
-        return frozenset(name for one in asking if isinstance(one, InnerTerm) for name in one.inner)
 
     def __call__(
         self, parameters: Tensors, buffers: Tensors, frozen: Tree, extras: Tensors, batch: Batch

@@ -19,8 +19,20 @@ def weighted_mean(values: Tensor, weight: Weight) -> Tensor:
     """Return sum(w v) / sum(w) over the last axis (..., n), 0 where all weights are."""
     if weight is None:
         return values.mean(dim=-1)
+    if values.device.type == "cpu":  # where a function of one's own costs more than its kernels
+        return _mean(values, weight, _total(weight))
     mean: Tensor = _WeightedMean.apply(values, weight)
     return mean
+
+
+def _total(weight: Tensor) -> Tensor:
+    return weight.sum(dim=-1).clamp(min=LEAST_TOTAL)
+
+
+def _mean(values: Tensor, weight: Tensor, total: Tensor) -> Tensor:
+    # A value of a row that does not count may be infinite, which 0 times it would not remove.
+    counted = torch.where(weight > 0, values, torch.zeros_like(values))
+    return (counted * weight).sum(dim=-1) / total
 
 
 class _WeightedMean(torch.autograd.Function):  # type: ignore[misc]
@@ -32,11 +44,9 @@ class _WeightedMean(torch.autograd.Function):  # type: ignore[misc]
         values: Tensor,
         weight: Tensor,
     ) -> Tensor:
-        # A value of a row that does not count may be infinite, which 0 times it would not remove.
-        counted = torch.where(weight > 0, values, torch.zeros_like(values))
-        total = weight.sum(dim=-1).clamp(min=LEAST_TOTAL)
+        total = _total(weight)
         ctx.save_for_backward(weight, total)
-        return (counted * weight).sum(dim=-1) / total
+        return _mean(values, weight, total)
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401 - torch's

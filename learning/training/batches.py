@@ -16,6 +16,8 @@ from fleetledger.learning.training.work import Batch, Work
 
 Places = slice | tuple[slice, slice]
 """Samples of an epoch's order; in a stack, of which agents."""
+_ORDERED_BYTES = 1 << 22
+"""Inputs of an epoch that are brought into its order at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +121,8 @@ class EpochRows:
     extras: Tensors
     ordered: bool
     """Whether targets are in the epoch's order already; masks of scenes are not."""
+    inputs_ordered: bool
+    """Whether inputs are, too: a few in the host's memory that chance leaves as they are."""
     windows: Windows | None
 
     @classmethod
@@ -131,17 +135,23 @@ class EpochRows:
         windows = None
         if source is not None and drawn.words is not None:
             windows = source.pictures.windows(drawn.words)
+        each = data.inputs[:1].numel() * data.inputs.element_size()
+        here = data.inputs.device.type == "cpu" and source is None and ordered
+        few = here and drawn.order.numel() * each <= _ORDERED_BYTES
         return cls(
             drawn,
-            data.inputs,
+            data.inputs[drawn.order] if few else data.inputs,
             data.targets[drawn.order] if ordered else data.targets,
             {name: values[drawn.order] for name, values in extras.items()},
             ordered,
+            few,
             windows,
         )
 
     def pictures(self, source: PictureSource | None, places: Places) -> Tensor:
         """Return the inputs of some samples of the order, shaken where they are pictures."""
+        if self.inputs_ordered:
+            return self.inputs[places]
         rows = self.drawn.order[places]
         if source is None or self.windows is None:
             return self.inputs[rows]

@@ -182,7 +182,7 @@ class EpochDraws:
         return self.known[asked]
 
     def kept(self, layer: DropoutLayer, step: int, agents: int) -> Tensor:
-        """Return which elements of a batch's rows a dropout keeps in a step, bool (..., n)."""
+        """Return which elements of a batch's rows a dropout keeps in a step, `scaled` (..., n)."""
         found = self._kept.get(layer)
         if found is None or not found.first <= step < found.end:
             found = self._kept[layer] = self._drawn(layer, step, agents)
@@ -196,7 +196,7 @@ class EpochDraws:
         keys = self.of((DROPOUT, layer.number))
         some = keys[:agents, step:end] if keys.dim() > 1 else keys[step:end]
         drawn = mixed(some.unsqueeze(-1) + self.draws.spaced(0, words))
-        return _Kept(step, end, layer.kept_by(drawn))
+        return _Kept(step, end, layer.scaled(layer.kept_by(drawn)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +206,7 @@ class _Kept:
     first: int
     end: int
     table: Tensor
-    """bool (steps, n), or (A, steps, n) of the agents that take the first of them."""
+    """Of (steps, n), or of (A, steps, n) of the agents that take the first of them."""
 
 
 @dataclass(frozen=True, eq=False)

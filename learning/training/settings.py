@@ -31,9 +31,14 @@ class Arithmetic:
     autocast: bool = False
     channels_last: bool = False
 
-    def precision(self) -> torch.autocast:
+    def precision(self) -> AbstractContextManager[Any]:
         """Return the context to compute losses in."""
-        return torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=self.autocast)
+        if not self.autocast:
+            return nullcontext()
+        made: AbstractContextManager[Any] = torch.autocast(
+            torch.device(self.device).type, torch.bfloat16
+        )
+        return made
 
     def laid_out(self, tensor: Tensor) -> Tensor:
         """Return the tensor as convolutions are to read it: one with four axes channels last."""
