@@ -63,9 +63,9 @@ def state(trained: Trained) -> dict[str, torch.Tensor]:
     return {**trained.parameters, **trained.buffers}
 
 
-def assert_near(found: Trained, wanted: Trained) -> None:
-    assert largest_difference(state(found), state(wanted)) < 1e-5
-    assert found.losses == pytest.approx(wanted.losses, rel=1e-5)
+def assert_near(found: Trained, wanted: Trained, within: float = 1e-5) -> None:
+    assert largest_difference(state(found), state(wanted)) < within
+    assert found.losses == pytest.approx(wanted.losses, rel=within)
     assert (found.steps, found.samples) == (wanted.steps, wanted.samples)
 
 
@@ -105,7 +105,8 @@ def test_a_captured_training_is_the_compiled_one_bit_for_bit(captured) -> None:
 def test_batches_in_parts_are_captured_with_all_their_parts(captured) -> None:
     (work, *_) = works("rounds mlp, loop")
     work = replace(work, batching=replace(work.batching, parts=3))
-    assert_near(train_alone(work, CAPTURED), train_alone(work, EAGER))
+    # Rounding grows where two rows are normalised.
+    assert_near(train_alone(work, CAPTURED), train_alone(work, EAGER), within=1e-4)
     (graph,) = captured.values()
     assert [len(part["weight"]) for part in graph.parts] == [3, 3, 2]
 
