@@ -29,7 +29,7 @@ from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.canonical import canonical_json, parse_json
 from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.keys import SignatureText, SigningKey, VerifyKey
-from fleetledger.schemas.message import Items, Message
+from fleetledger.schemas.message import Item, Items, Message, few
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.proofs.entry import EntryProof
 from fleetledger.schemas.rounds import RoundNumber
@@ -48,6 +48,9 @@ CohortNumber = Annotated[int, Field(ge=1, lt=2**31)]
 CohortStep = Literal["mask", "silent", "opening"]
 Sealed = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+/]{64,68}={0,2}$")]
 """Base64 of a share that one member sealed for another."""
+
+ByMember = Annotated[dict[DeviceId, Item], Field(max_length=MOST_MEMBERS), few(MOST_MEMBERS)]
+"""Something of each of a cohort's members."""
 
 
 class Hex32(ValidatedText):
@@ -202,7 +205,7 @@ class CohortAnswer(Strict):
     """What goes with a member's masked words: its own mask in shares, sealed for each other."""
 
     number: CohortNumber
-    shares: dict[DeviceId, Sealed] = Field(min_length=LEAST_MEMBERS - 1, max_length=MOST_MEMBERS)
+    shares: ByMember[Sealed] = Field(min_length=LEAST_MEMBERS - 1)
 
 
 class CohortOrder(Strict):
@@ -216,7 +219,7 @@ class CohortOrder(Strict):
     """The devices whose keys the root believes."""
     silent: Items[DeviceId] = Field(default=(), max_length=MOST_MEMBERS)
     """Members whose words are not in the sum."""
-    shares: dict[DeviceId, Sealed] = Field(default_factory=dict, max_length=MOST_MEMBERS)
+    shares: ByMember[Sealed] = Field(default_factory=dict)
     """At `opening`: what each member that is present sealed for this one."""
 
     @model_validator(mode="after")
@@ -237,10 +240,10 @@ class CohortReveal(Message):
 
     kind: ClassVar[str] = "cohort.reveal"
     number: CohortNumber
-    seeds: dict[DeviceId, Hex32] = Field(default_factory=dict, max_length=MOST_MEMBERS)
+    seeds: ByMember[Hex32] = Field(default_factory=dict)
     """The seed that it had in common with each silent member."""
-    shares: dict[DeviceId, Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{66}$")]] = Field(
-        default_factory=dict, max_length=MOST_MEMBERS
+    shares: ByMember[Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{66}$")]] = Field(
+        default_factory=dict
     )
     """Its share of the own mask of each member that is present, of its own too, hexadecimal."""
 

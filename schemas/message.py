@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from pydantic import FailFast, ValidationError
+from pydantic import BeforeValidator, FailFast, ValidationError
 from typing_extensions import Self
 
 from fleetledger.runtime.errors import SchemaError, cut, shorten
@@ -24,6 +25,17 @@ _LONGEST_FIELD = 160
 Item = TypeVar("Item")
 Items = Annotated[tuple[Item, ...], FailFast()]
 """Any number of items, up to the first that is wrong: thousands of faults would cost a second."""
+
+
+def few(most: int) -> BeforeValidator:
+    """Refuse a mapping of more than `most` names before any of them is read, as `Items` would."""
+
+    def check(value: object) -> object:
+        if isinstance(value, Mapping) and len(value) > most:
+            raise ValueError(f"{len(value)} names are too many; give at most {most}")
+        return value
+
+    return BeforeValidator(check)
 
 
 def is_absent(value: object) -> bool:
