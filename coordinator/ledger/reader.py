@@ -276,7 +276,8 @@ class LedgerReader:
         for first in range(0, len(asked), _PAGE):
             page = asked[first : first + _PAGE]
             alone = {row[0]: row for row in self._rows(_AT, json.dumps(page))}
-            found = (alone.get(index) or self.runs.row(index) for index in page)
+            others = self.runs.rows_at([index for index in page if index not in alone])
+            found = (alone[index] if index in alone else next(others) for index in page)
             yield from (row for row in found if row is not None)
 
     def _leaves(self, start: int, stop: int) -> list[bytes]:

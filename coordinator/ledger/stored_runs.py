@@ -64,10 +64,23 @@ class StoredRuns:
             return self.keep(StoredRun.from_row(found[0]))
         return None
 
-    def row(self, index: int) -> Row | None:
-        """Return an entry as a row of the table `entry`; None where it is in no run."""
-        run = self.holding(index)
-        return None if run is None else next(run.rows(index, index + 1))
+    def rows_at(self, indices: Sequence[int]) -> Iterator[Row | None]:
+        """Yield entries as rows of the table `entry`, in order; None for each that is in no run.
+
+        Those that follow on each other are read together. Raises `LedgerCorruptError`.
+        """
+        place = 0
+        while place < len(indices):
+            first = indices[place]
+            run = self.holding(first)
+            if run is None:
+                yield None
+                place += 1
+                continue
+            least = min(run.end - first, len(indices) - place)
+            together = next((n for n in range(1, least) if indices[place + n] != first + n), least)
+            yield from run.rows(first, first + together)
+            place += together
 
     def rows(self, start: int, stop: int) -> Iterator[Row]:
         """Yield the entries of runs with start <= index < stop, as rows of the table `entry`.
