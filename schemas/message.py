@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 from pydantic import BeforeValidator, FailFast, ValidationError
 from typing_extensions import Self
 
+from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import SchemaError, cut, shorten
 from fleetledger.runtime.strict import MAX_FAULTS, Strict
 from fleetledger.schemas.canonical import canonical_json
@@ -32,7 +33,7 @@ def few(most: int) -> BeforeValidator:
 
     def check(value: object) -> object:
         if isinstance(value, Mapping) and len(value) > most:
-            raise ValueError(f"{len(value)} names are too many; give at most {most}")
+            raise ValueError(f"{count_of(len(value), 'name')} are too many; give at most {most}")
         return value
 
     return BeforeValidator(check)

@@ -43,9 +43,12 @@ class TimedWorld(World):
 
 @cache
 def fetch_seconds(offer: Offer, round_trip: float) -> float:
-    """Return how long its list of hashes and its blocks take, as many at once as an agent asks."""
+    """Return how long its list of hashes and its blocks take, as many at once as an agent asks.
+
+    The list of a single block is in the offer.
+    """
     pacer, now = Pacer(offer.block_size), 0.0
-    for size in (offer.list_size, offer.size):
+    for size in (offer.list_size, offer.size) if offer.block_count > 1 else (offer.size,):
         missing = -(-size // offer.block_size)
         while missing > 0:
             asked, now = RequestedBlock(now, pacer.delivered, first=True), now + round_trip
