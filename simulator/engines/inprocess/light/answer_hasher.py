@@ -1,5 +1,7 @@
 """Answers are hashed as they would be offered, and not kept; large ones beside what trains.
 
+Large ones are added to their sum beside it, too, in their order.
+
 Nothing is compressed: digests are of plain bodies, and nothing travels.
 """
 
@@ -7,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -15,7 +17,7 @@ from fleetledger.schemas.envelope import INLINE_LIMIT
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.values import Digest
 
-_LARGE_BYTES = 1 << 20
+LARGE_BYTES = 1 << 20
 """From here on a body is hashed by a thread: hashing leaves Python to others, but to come back to
 it may take a thread as long as a megabyte takes."""
 _MOST_THREADS = 4
@@ -51,10 +53,41 @@ class HashedPayloads:
         return offer
 
 
+class Turns:
+    """Does one work after the other in a thread of its own, where there is a core for it."""
+
+    def __init__(self) -> None:
+        self._alone = len(os.sched_getaffinity(0)) == 1
+        self._pool: ThreadPoolExecutor | None = None
+        self._waiting: deque[Future[None]] = deque()
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Have a work done after those before, of which two may wait; raise what one raised."""
+        self.wait(_WAITING - 1)
+        if self._alone:
+            work()
+            return
+        self._pool = self._pool or ThreadPoolExecutor(1, "summing")
+        self._waiting.append(self._pool.submit(work))
+
+    def wait(self, most: int = 0) -> None:
+        """Wait until so many works at most are left; raise what one raised."""
+        while len(self._waiting) > most:
+            self._waiting.popleft().result()
+
+    def close(self) -> None:
+        """End the thread."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+
 class AnswerHasher:
     """Hashes lots of answers; what comes of them is given back in the order of the lots."""
 
     def __init__(self) -> None:
+        self.summing = Turns()
+        """Adds large answers to their sum."""
         self._threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)) - 1)
         self._pool: ThreadPoolExecutor | None = None
         self._lots: deque[list[HashedAnswer | Future[HashedAnswer]]] = deque()
@@ -76,12 +109,13 @@ class AnswerHasher:
 
     def close(self) -> None:
         """End the threads."""
+        self.summing.close()
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
 
     def _one(self, body: bytes) -> HashedAnswer | Future[HashedAnswer]:
-        if len(body) < _LARGE_BYTES:
+        if len(body) < LARGE_BYTES:
             return hashed(body)
         self._waiting = [item for item in self._waiting if not item.done()]
         if len(self._waiting) >= _WAITING * self._threads:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from fleetledger.learning.errors import LearningError
@@ -12,8 +13,10 @@ from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.light.answer_hasher import (
+    LARGE_BYTES,
     AnswerHasher,
     HashedAnswer,
+    Turns,
     hashed,
 )
 from fleetledger.simulator.engines.inprocess.light.cohort import (
@@ -102,18 +105,28 @@ class Adding:
     The stopwatch counts adding as `sums`, and answers that are hashed here as `hashing`.
     """
 
-    def __init__(self, task: RoundTask, place: CohortResources, stopwatch: Stopwatch) -> None:
+    def __init__(
+        self,
+        task: RoundTask,
+        place: CohortResources,
+        stopwatch: Stopwatch,
+        turns: Turns | None = None,
+    ) -> None:
+        """With `turns` large answers are added there."""
         self.on_answer: Callable[[ClientUpdate], None] = lambda _answer: None
         """Told of every answer, which is not kept here."""
         self._cohort = Cohort(task, place)
         self._place = place
         self._stopwatch = stopwatch
         self._total = task.summing()
+        self._turns = turns
 
     @property
     def total(self) -> Summing:
         """The sum of all answers so far; raises `EngineError` for what it does not hold."""
         with self._stopwatch.phase("sums"):
+            if self._turns is not None:
+                self._turns.wait()
             there = self._cohort.summed_there()
             try:
                 if there is not None:
@@ -153,11 +166,20 @@ class Adding:
 
     def _add(self, answers: Sequence[tuple[DeviceId, ClientUpdate]]) -> None:
         with self._stopwatch.phase("sums"):
-            for device, answer in answers:
-                try:
-                    self._total.add(answer.payload, sum(answer.samples.values()))
-                except (FleetledgerError, LearningError) as error:
-                    raise EngineError(f"{device}: {error}") from error
+            if self._turns is None:
+                self._sum(answers)
+            elif any(len(answer.payload) >= LARGE_BYTES for _, answer in answers):
+                self._turns.do(partial(self._sum, answers))
+            else:
+                self._turns.wait()
+                self._sum(answers)
+
+    def _sum(self, answers: Sequence[tuple[DeviceId, ClientUpdate]]) -> None:
+        for device, answer in answers:
+            try:
+                self._total.add(answer.payload, sum(answer.samples.values()))
+            except (FleetledgerError, LearningError) as error:
+                raise EngineError(f"{device}: {error}") from error
 
     def _said(self, answer: ClientUpdate) -> Said:
         memory, samples = None, sum(answer.samples.values())
@@ -179,7 +201,7 @@ class AnsweredHere:
         hasher: AnswerHasher,
         stopwatch: Stopwatch,
     ) -> None:
-        self._adding = Adding(task, place, stopwatch)
+        self._adding = Adding(task, place, stopwatch, hasher.summing)
         self._holdings = holdings
         self._hasher = hasher
         self._stopwatch = stopwatch

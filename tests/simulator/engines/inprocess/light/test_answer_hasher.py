@@ -14,6 +14,7 @@ from fleetledger.schemas.values import Digest
 from fleetledger.simulator.engines.inprocess.light.answer_hasher import (
     AnswerHasher,
     HashedAnswer,
+    Turns,
 )
 
 LARGE = 1_200_000
@@ -75,3 +76,24 @@ def test_one_core_hashes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     hasher.hash(lot)
     assert hasher.take() == expected(lot)
     assert hasher._pool is None
+
+
+@pytest.mark.parametrize("cores", [{0}, {0, 1}], ids=["one core", "two cores"])
+def test_works_are_done_in_turn(cores: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
+    turns, done = Turns(), list[int]()
+    for number in range(20):
+        turns.do(lambda number=number: done.append(number))
+        assert len(done) >= number - 1, "two may wait"
+    turns.wait()
+    assert done == list(range(20))
+    turns.close()
+
+
+def test_what_a_work_raises_is_raised_by_a_later_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    turns = Turns()
+    turns.do([].pop)
+    with pytest.raises(IndexError):
+        turns.wait()
+    turns.close()

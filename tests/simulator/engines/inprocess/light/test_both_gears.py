@@ -66,21 +66,28 @@ def test_noise_is_the_same(where: str, tmp_path: Path) -> None:
     assert len(set(seeds)) == (len(seeds) if where == "coordinator" else 1)
 
 
-def test_large_answers_are_hashed_beside_the_engine(
+def test_large_answers_are_hashed_and_added_beside_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = set()
+    summed = batches.Adding._sum
+
+    def adding(self: batches.Adding, answers: Any) -> None:
+        threads.add(threading.current_thread().name.partition("_")[0])
+        summed(self, answers)
 
     def noted(body: bytes) -> HashedAnswer:
         threads.add(threading.current_thread().name.partition("_")[0])
         return hashed(body)
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
-    monkeypatch.setattr(answer_hasher, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(answer_hasher, "LARGE_BYTES", 0)
+    monkeypatch.setattr(batches, "LARGE_BYTES", 0)
+    monkeypatch.setattr(batches.Adding, "_sum", adding)
     monkeypatch.setattr(answer_hasher, "hashed", noted)
     monkeypatch.setattr(batches, "_ANSWERS_AT_ONCE", 2)
     assert_same(*both(prepared(small()), tmp_path))
-    assert "hashing" in threads
+    assert threads >= {"hashing", "summing"}
 
 
 @pytest.mark.parametrize(
