@@ -287,6 +287,7 @@ def test_a_damaged_byte_of_a_run_is_found_and_an_entry_of_it_named(
     path = folder / "ledger.db"
     with filled(path, [[draft(n) for n in range(3)]]) as ledger:
         ledger.append([as_run(drafts), draft(3)], pruned=sizes)
+        whole = list(ledger.rows())
     column = data.draw(st.sampled_from(runs.RUN_COLUMNS))
     first = data.draw(st.sampled_from([3, 13, 23]))
     with tampering(path) as connection:
@@ -302,9 +303,14 @@ def test_a_damaged_byte_of_a_run_is_found_and_an_entry_of_it_named(
         connection.execute(f"UPDATE run SET {column} = ? WHERE first = {first}", (found,))
     with LedgerReader.open_read_only(path) as ledger:
         report = verify(ledger, Blobs(ledger, open_store(folder)))
+        if column in ("names", "texts") and report.mismatch is None:
+            # Bits that fill the last byte of what is compressed say nothing.
+            assert list(ledger.rows()) == whole
+            return
         assert report.mismatch is not None
         assert report.mismatch.index is not None
-        assert 3 <= report.mismatch.index <= 28
+        least = min(3, found) if column == "first" else 3
+        assert least <= report.mismatch.index <= 28
         if column in ("digests", "leaves"):  # of one entry
             with pytest.raises(LedgerCorruptError):
                 ledger.entry(report.mismatch.index)
