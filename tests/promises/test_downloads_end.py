@@ -63,10 +63,10 @@ def steps(receiver: BlockReceiver, source: BlockSource, blocks: int) -> None:
     while receiver.outcome is None and blocks > 0:
         now = max(now + 0.01, receiver.next_time(now))
         for request in receiver.requests(now):
-            for label, block in source.answer(request):
-                if blocks > 0:
-                    receiver.receive(label, block, now)
-                    blocks -= 1
+            for label, some in source.answer(request):
+                blocks -= -(-len(some) // BLOCK)
+                if blocks >= 0:
+                    receiver.receive(label, some, now)
 
 
 def as_killed(folder: Path, copy: Path) -> Path:

@@ -112,6 +112,8 @@ class Device:
             for index, old in part.old_blocks():
                 if old != data:
                     part.write(index, data)
+                else:
+                    part.take_over([index])
             part.finish()
 
     def install(self) -> None:
