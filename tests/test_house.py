@@ -45,7 +45,7 @@ CEILINGS: dict[str, Room] = {
     "methods": Room(18350, 11.8, 14.9, 36, 139),
     "runtime": Room(3450, 7.9, 9.6, 14, 42),
     "schemas": Room(6850, 7.8, 11.1, 4, 64),
-    "simulator": Room(34600, 11.5, 13.9, 48, 528),
+    "simulator": Room(34650, 11.5, 13.9, 48, 528),
     "transport": Room(7700, 8.1, 9.6, 7, 103),
 }
 
