@@ -67,21 +67,18 @@ class Trainable:
         v = momentum * v + gradient + weight_decay * w;  w = w - rate * v, or with `nesterov`
         w = w - rate * (gradient + weight_decay * w + momentum * v)
 
-        The processor does it in one pass over the memory, as `torch.optim.SGD` with `fused`: the
-        same floats without a weight decay, which is added to the gradient first there.
+        The processor does it in one pass over the memory, as `torch.optim.SGD` with `fused`.
         """
         if not isinstance(rate, Tensor) and self._in_one_pass():
             self._fused(gradients, optimiser, rate)
             return
-        decay = optimiser.weight_decay
+        if optimiser.weight_decay:
+            decay = optimiser.weight_decay
+            gradients = list(torch._foreach_add(gradients, self.values, alpha=decay))
         if self.velocities:
             torch._foreach_mul_(self.velocities, optimiser.momentum)
             torch._foreach_add_(self.velocities, gradients)
-            if decay:
-                torch._foreach_add_(self.velocities, self.values, alpha=decay)
         if not self.velocities or optimiser.nesterov:
-            if decay:
-                torch._foreach_mul_(self.values, 1 - rate * decay)
             self._move(gradients, -rate)
         if self.velocities:
             ahead = optimiser.momentum if optimiser.nesterov else 1.0
