@@ -67,9 +67,10 @@ class Trainable:
         v = momentum * v + gradient + weight_decay * w;  w = w - rate * v, or with `nesterov`
         w = w - rate * (gradient + weight_decay * w + momentum * v)
 
-        The processor does it in one pass over the memory, as `torch.optim.SGD` with `fused`.
+        The processor does it in one pass over the memory, as `torch.optim.SGD` with `fused`; not
+        with `nesterov`, where its last bits are others.
         """
-        if not isinstance(rate, Tensor) and self._in_one_pass():
+        if not isinstance(rate, Tensor) and not optimiser.nesterov and self._in_one_pass():
             self._fused(gradients, optimiser, rate)
             return
         if optimiser.weight_decay:
@@ -78,11 +79,11 @@ class Trainable:
         if self.velocities:
             torch._foreach_mul_(self.velocities, optimiser.momentum)
             torch._foreach_add_(self.velocities, gradients)
-        if not self.velocities or optimiser.nesterov:
-            self._move(gradients, -rate)
-        if self.velocities:
-            ahead = optimiser.momentum if optimiser.nesterov else 1.0
-            self._move(self.velocities, -rate * ahead)
+            if optimiser.nesterov:
+                ahead = torch._foreach_add(gradients, self.velocities, alpha=optimiser.momentum)
+                gradients = list(ahead)
+        by_velocity = self.velocities and not optimiser.nesterov
+        self._move(self.velocities if by_velocity else gradients, -rate)
 
     def _move(self, directions: list[Tensor], by: float | Tensor) -> None:
         if isinstance(by, Tensor):
@@ -107,7 +108,7 @@ class Trainable:
             momentum=optimiser.momentum,
             lr=rate,
             dampening=0.0,
-            nesterov=optimiser.nesterov,
+            nesterov=False,
             maximize=False,
             is_first_step=False,
         )
