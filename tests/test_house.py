@@ -41,7 +41,7 @@ CEILINGS: dict[str, Room] = {
     "coordinator": Room(55100, 9.1, 11.8, 54, 877),
     "device_agent": Room(24200, 10.8, 13.2, 26, 340),
     "export": Room(7400, 10.3, 13.0, 6, 106),
-    "learning": Room(19400, 7.9, 9.4, 27, 227),
+    "learning": Room(19400, 7.9, 9.4, 27, 228),
     "methods": Room(18350, 11.8, 14.9, 36, 139),
     "runtime": Room(3450, 7.9, 9.6, 14, 42),
     "schemas": Room(6850, 7.8, 11.1, 4, 64),

@@ -1,4 +1,4 @@
-"""Trainings of every method on one thread: with more, a fused step rounds its last numbers apart."""
+"""Every method trains on one thread: with more, a fused step rounds its last numbers apart."""
 
 from tests.learning.training.threads import one_thread
 
