@@ -19,6 +19,7 @@ from PIL import Image
 
 from fleetledger.coordinator.core.rules import ModelRules, RolloutRules, StageRules
 from fleetledger.coordinator.settings import CoordinatorSettings, MethodSection
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.stages.commands import OpenStage
 from fleetledger.device_agent.settings import AgentDataSettings, AgentSettings, ModelSettings
 from fleetledger.export.scaling_backbone import scaling_backbone
@@ -26,7 +27,6 @@ from fleetledger.schemas.models import Preprocessing
 from fleetledger.schemas.values import ClassName, DeviceId, FleetId
 from fleetledger.simulator.datasets.digits import load_digits
 from fleetledger.simulator.engines.mqtt.homes import (
-    admit,
     agent_broker,
     carry_out,
     coordinator_broker,
@@ -101,7 +101,8 @@ def arrival_fleet(
         home = folder / "coordinator"
         write_coordinator(home, broker, _coordinator(broker))
         carry_out(home, import_backbone(home, "pixels", scaling_backbone(_DIGIT), _DIGIT))
-        admit(home, names)
+        for name in names:
+            carry_out(home, AdmitDevice(device=name))
         carry_out(home, OpenStage(class_names=tuple(ClassName(str(one)) for one in range(10))))
         for name in names:
             write_agent(folder / name, broker, _agent(broker, name, trial=trial))
