@@ -13,8 +13,9 @@ from fluke.algorithms.fedavg import FedAVG
 from fluke.client import Client
 from fluke.data import DataSplitter, DummyDataContainer, FastDataLoader
 from fluke.utils import FederationObserver
-from telling import STEP, Mark, mark, numbers, tell
 from torch import nn
+
+from benchmarks.speed.fleet_overhead.sides.telling import STEP, Mark, mark, numbers, tell
 
 
 class Vector(nn.Module):

@@ -21,7 +21,8 @@ from pfl.hyperparam.base import AlgorithmHyperParams, ModelHyperParams
 from pfl.metrics import Metrics
 from pfl.model.base import Model
 from pfl.stats import MappedVectorStatistics
-from telling import STEP, Mark, mark, numbers, tell
+
+from benchmarks.speed.fleet_overhead.sides.telling import STEP, Mark, mark, numbers, tell
 
 
 class Vector(Model):

@@ -11,28 +11,10 @@ import torch
 from fluke import DDict, FlukeENV
 from fluke.algorithms.fedavg import FedAVG
 from fluke.data import DataSplitter, DummyDataContainer, FastDataLoader
-from fluke.utils import FederationObserver
 
-from benchmarks.speed.fleet_overhead.sides.telling import Mark, mark, tell
+from benchmarks.speed.fleet_overhead.sides.fluke_fl import Clock
+from benchmarks.speed.fleet_overhead.sides.telling import tell
 from benchmarks.speed.fleet_overhead.trained import task
-
-
-class Clock(FederationObserver):
-    """Notes when rounds end."""
-
-    def __init__(self) -> None:
-        self.marks: list[Mark] = []
-
-    def start_round(self, round: int, global_model: object) -> None:
-        """Note the beginning of the first."""
-        del round, global_model
-        if not self.marks:
-            self.marks.append(mark())
-
-    def end_round(self, round: int) -> None:
-        """Note the end of a round."""
-        del round
-        self.marks.append(mark())
 
 
 def loaders(train: task.Samples, clients: int) -> list[FastDataLoader]:

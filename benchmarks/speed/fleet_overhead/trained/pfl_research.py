@@ -13,15 +13,14 @@ import torch
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.algorithm.base import NNAlgorithmParams
 from pfl.algorithm.federated_averaging import FederatedAveraging
-from pfl.callback.base import TrainingProcessCallback
 from pfl.data.dataset import Dataset
 from pfl.data.federated_dataset import FederatedDataset
 from pfl.hyperparam.base import NNTrainHyperParams
-from pfl.metrics import Metrics
 from pfl.model.pytorch import PyTorchModel
 from torch import nn
 
-from benchmarks.speed.fleet_overhead.sides.telling import Mark, mark, tell
+from benchmarks.speed.fleet_overhead.sides.pfl_research import Clock
+from benchmarks.speed.fleet_overhead.sides.telling import tell
 from benchmarks.speed.fleet_overhead.trained import task
 
 
@@ -40,25 +39,6 @@ class Learned(nn.Module):
         """Return nothing: the test is at the end."""
         del inputs, labels
         return {}
-
-
-class Clock(TrainingProcessCallback):
-    """Notes when rounds end."""
-
-    def __init__(self) -> None:
-        self.marks: list[Mark] = []
-
-    def on_train_begin(self, *, model: Any) -> Metrics:
-        """Note the beginning."""
-        self.marks.append(mark())
-        return Metrics()
-
-    def after_central_iteration(
-        self, aggregate_metrics: Any, model: Any, *, central_iteration: int
-    ) -> Any:
-        """Note the end of a round."""
-        self.marks.append(mark())
-        return False, Metrics()
 
 
 def main() -> None:
