@@ -47,7 +47,6 @@ from fleetledger.methods.fedhaf.terms import (
     loss_of,
     parts_of,
     task_mask,
-    tasks_of,
 )
 from fleetledger.methods.training.averaged_device import Answer, AveragedDevice
 from fleetledger.methods.training.exchange import ClientUpdate, FitInstruction, FitJob, LocalData
@@ -198,7 +197,7 @@ def _frozen(local: _Local) -> dict[str, Any]:
     settings = local.assignment.settings
     frozen: dict[str, Any] = {TASK: task_mask(local.instruction)}
     if settings.ce_scope == "own-task":
-        frozen[TASKS] = tasks_of(local.instruction)
+        frozen[TASKS] = torch.tensor(local.instruction.stages_of_rows())
     if settings.ce_prior == "device":
         frozen[PRIOR] = device_prior(settings, local.instruction, local.data)
     old = old_model(local.assignment, local.instruction, local.device)

@@ -27,12 +27,10 @@ from fleetledger.learning.losses.terms import (
     FeatureDistance,
 )
 from fleetledger.learning.training.work import Data
-from fleetledger.methods.errors import MethodError
 from fleetledger.methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
 from fleetledger.methods.fedhaf.exemplars import Samples
 from fleetledger.methods.fedhaf.settings import FedHafSettings
 from fleetledger.methods.training.exchange import FitInstruction
-from fleetledger.runtime.count_words import count_of
 
 Part = Literal["all", "head", "body"]
 """What one work trains: adapter and head, the head, or the adapter, which is the network's body."""
@@ -79,20 +77,6 @@ def task_mask(instruction: FitInstruction) -> Tensor:
     """Return the mask (C,) of the stage's classes among the head's rows."""
     new = set(instruction.stage_class_names)
     return torch.tensor([name in new for name in instruction.round.class_names])
-
-
-def tasks_of(instruction: FitInstruction) -> Tensor:
-    """Return the stage that brought each of the head's rows (C,).
-
-    Raises `MethodError` where the order lacks it.
-    """
-    names, stages = instruction.round.class_names, instruction.class_stages
-    if len(stages) != len(names):
-        raise MethodError(
-            f"class_stages: {len(stages)} for {count_of(len(names), 'class', 'classes')}, and "
-            "ce_scope 'own-task' compares classes of one stage; update the coordinator"
-        )
-    return torch.tensor(stages)
 
 
 def device_prior(settings: FedHafSettings, instruction: FitInstruction, data: Data) -> Tensor:

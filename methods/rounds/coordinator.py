@@ -2,7 +2,7 @@
 
     first_weights   the network before anybody trained, from a seed
     combine         theta = sum_k n_k theta_k / sum_k n_k, FedAvg's mean, over integers; and, after
-                    a stage, the old model and the Fisher diagonal that some losses need
+                    a stage, a corrected head, the old model and the Fisher diagonal of some losses
 
 Pure functions of bytes; no torch.
 """
@@ -11,14 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fleetledger.learning.networks.head import is_of_head
+from fleetledger.learning.networks.head import WEIGHT, is_of_head
+from fleetledger.learning.numerics.head_correction import aligned
 from fleetledger.methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
 from fleetledger.methods.rounds.fisher import consolidated, encode_fisher
 from fleetledger.methods.rounds.messages import frame_of, received
 from fleetledger.methods.training.averaging import AveragingCoordinator
 from fleetledger.methods.training.client_updates import Arrays, UpdateFrame
 from fleetledger.methods.training.exchange import RoundConfig
-from fleetledger.methods.training.network_weights import encode_weights
+from fleetledger.methods.training.network_weights import (
+    decode_weights,
+    encode_weights,
+    first_rows,
+)
 
 
 class RoundsCoordinator(AveragingCoordinator[RoundsAssignment]):
@@ -46,6 +51,8 @@ class RoundsCoordinator(AveragingCoordinator[RoundsAssignment]):
             extras[FISHER] = encode_fisher(fisher, names)
         else:
             weights = encode_weights({**_held(assignment, config), **mean}, names)
+        if config.ends_stage and assignment.settings.calibration == "align":
+            weights = encode_weights(_aligned(assignment, config, weights), names)
         if config.ends_stage and assignment.settings.needs_old_model:
             extras[OLD_MODEL] = weights
         return weights, extras
@@ -57,6 +64,20 @@ def _held(assignment: RoundsAssignment, config: RoundConfig) -> Arrays:
         return {}
     sent = received(assignment, config.weights, config.weights_class_names, config.class_names)
     return {name: array for name, array in sent.items() if is_of_head(name)}
+
+
+def _aligned(assignment: RoundsAssignment, config: RoundConfig, weights: bytes) -> Arrays:
+    """Return the weights with new rows as long as old ones on average."""
+    arrays, _ = decode_weights(weights, assignment.network)
+    return {**arrays, WEIGHT: aligned(arrays[WEIGHT], _old_rows(assignment, config))}
+
+
+def _old_rows(assignment: RoundsAssignment, config: RoundConfig) -> int:
+    """Return how many first rows of the head the model of the stage before had."""
+    if OLD_MODEL not in config.extras:
+        return 0
+    arrays, written = decode_weights(config.extras[OLD_MODEL], assignment.network)
+    return len(first_rows(arrays, written, config.class_names, config.aliases)[1])
 
 
 COORDINATOR = RoundsCoordinator()

@@ -29,6 +29,9 @@ Preset = Literal[
     "fed-lwf",
     "flwf-2t",
     "icarl",
+    "ss-il",
+    "wa",
+    "fedavg-aligned",
     "adapter",
 ]
 
@@ -46,6 +49,14 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "server_distillation": 0.25,
     },
     "icarl": {"exemplars": 2000, "distillation": 1.0, "temperature": 1.0},
+    "ss-il": {"exemplars": 2000, "scope": "separated", "task_distillation": 1.0},
+    "wa": {
+        "exemplars": 2000,
+        "distillation": 1.0,
+        "mixing": "classes",
+        "calibration": "align",
+    },
+    "fedavg-aligned": {"exemplars": 2000, "calibration": "align"},
     "adapter": {
         "network": "residual_adapter",
         "trained": "body",
@@ -57,11 +68,17 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 """What each preset sets beside the defaults."""
 
 
+def _later(default: Any, **bounds: Any) -> Any:  # noqa: ANN401 - as pydantic's Field
+    """Return a field that is written only where it differs from its default."""
+    return Field(default=default, exclude_if=lambda value: value == default, **bounds)
+
+
 class LossSettings(PriorSettings):
     """Factors of the loss's terms; a term whose factor is 0 is left out."""
 
-    scope: Literal["seen", "task"] = "seen"
-    """Classes that the cross-entropy compares: all of the head, or those of the stage."""
+    scope: Literal["seen", "task", "separated"] = "seen"
+    """Classes that the cross-entropy compares: all of the head, or those of the stage;
+    `separated`: samples of the stage's classes with these, exemplars with the others (SS-IL)."""
     cross_entropy: float = Field(default=1.0, gt=0)
     proximal: float = Field(default=0.0, ge=0)
     """mu of FedProx: mu / 2 times the squared distance from the received weights."""
@@ -81,6 +98,11 @@ class LossSettings(PriorSettings):
     server_distillation: float = Field(default=0.0, ge=0)
     """1 - alpha - beta of FLwF-2T: the received model teaches all classes that it has."""
     temperature: float = Field(default=2.0, gt=0)
+    mixing: Literal["factors", "classes"] = _later("factors")
+    """`classes`: of n old and m new classes, n / (n + m) is a further factor of `distillation`, and
+    m / (n + m) one of the cross-entropy (BiC, WA)."""
+    task_distillation: float = _later(0.0, ge=0)
+    """Factor of SS-IL's distillation: over the classes of each earlier stage alone, summed."""
 
 
 class RoundsSettings(LossSettings, NamedNetworkSettings):
@@ -112,6 +134,9 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
 
     exemplars: int = Field(default=0, ge=0, le=1_000_000)
     """Images of earlier stages that a device keeps for training, over all its classes."""
+    calibration: Literal["none", "align"] = _later("none")
+    """Correction of the head after a stage that adds classes. `align`: new rows as long as old ones
+    on average (WA), by the coordinator alone."""
     upload: Upload = "int32"
     """What an answer holds: weights, or in half the bytes how far they have moved."""
     privacy: UpdatePrivacy | None = Field(default=None, exclude_if=is_absent)
@@ -137,11 +162,17 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
             )
         if self.privacy is not None:
             self._check_private()
-        whole = self.ewc or self.past_distillation or self.head == "hidden"
+        if self.calibration == "align" and self.head == "cosine":
+            raise ValueError(
+                "calibration: 'align' changes lengths of rows, which a cosine head does not look "
+                "at; give 'none', or another head"
+            )
+        corrected = self.calibration != "none"
+        whole = self.ewc or self.past_distillation or corrected or self.head == "hidden"
         if self.trained == "body" and whole:
             raise ValueError(
-                "trained: 'body' leaves the head as it is, and ewc, past_distillation and a hidden "
-                "head are about all of the network; give 'all', or none of them"
+                "trained: 'body' leaves the head as it is, and ewc, past_distillation, calibration "
+                "and a hidden head are about all of the network; give 'all', or none of them"
             )
         return self
 
@@ -164,7 +195,8 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
     @property
     def needs_old_model(self) -> bool:
         """Whether devices are given the fleet's model of the stage before."""
-        return self.distillation > 0 or self.ewc > 0
+        losses = self.distillation, self.ewc, self.task_distillation
+        return any(factor > 0 for factor in losses) or self.calibration != "none"
 
     @property
     def keeps_own_models(self) -> bool:

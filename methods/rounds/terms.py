@@ -2,11 +2,12 @@
 
 | setting | term | looks at |
 | --- | --- | --- |
-| cross_entropy, scope, ce_prior | cross-entropy over all classes or the stage's | `task`, `prior` |
+| cross_entropy, scope, ce_prior | cross-entropy of all, a stage, or a side | `task`, `prior` |
 | proximal | FedProx | `received` |
 | fedmax | FedMAX | |
 | ewc | Fed-EWC, from the second stage on | `old`, `fisher` |
 | distillation | Fed-LwF, from the second stage on | `old_model` |
+| task_distillation | SS-IL, one term for each earlier stage | `old_model`, `task 1` ... |
 | past_distillation | FLwF-2T's past client, once there is one | `past_model` |
 | server_distillation | FLwF-2T's server | `received_model` |
 """
@@ -25,6 +26,7 @@ from fleetledger.learning.losses.prior import log_prior
 from fleetledger.learning.losses.terms import (
     CrossEntropy,
     Distillation,
+    Divergence,
     EwcPenalty,
     FedMax,
     Proximal,
@@ -49,9 +51,8 @@ def loss_of(
 ) -> ComposedLoss:
     """Return the loss of a round; equal settings in one stage give equal losses."""
     settings = assignment.settings
-    scope = TASK if settings.scope == "task" else None
-    prior = PRIOR if settings.ce_prior == "device" else None
-    terms = [Weighted(settings.cross_entropy, CrossEntropy(scope, prior=prior))]
+    share = _old_share(assignment, instruction)
+    terms = [Weighted((1 - share) * settings.cross_entropy, _cross_entropy(assignment))]
     if settings.proximal:
         terms.append(Weighted(settings.proximal, Proximal(RECEIVED, settings.proximal_reduction)))
     if settings.fedmax:
@@ -59,15 +60,42 @@ def loss_of(
         terms.append(Weighted(settings.fedmax, even))
     if settings.ewc and FISHER in instruction.extras:
         terms.append(Weighted(settings.ewc, EwcPenalty(ANCHOR, IMPORTANCE)))
+    of_old = settings.distillation * (share if settings.mixing == "classes" else 1)
     teachers = (
-        (settings.distillation, OLD, OLD_MODEL in instruction.extras),
+        (of_old, OLD, OLD_MODEL in instruction.extras),
         (settings.past_distillation, PAST, memory.past is not None),
         (settings.server_distillation, SERVER, True),
     )
     for factor, teacher, there in teachers:
         if factor and there:
             terms.append(Weighted(factor, Distillation(teacher, settings.temperature)))
+    if settings.task_distillation and OLD_MODEL in instruction.extras:
+        for stage in _old_stages(instruction):
+            kept = Divergence(OLD, settings.temperature, f"{TASK} {stage}")
+            terms.append(Weighted(settings.task_distillation, kept))
     return ComposedLoss(assignment.network, tuple(terms), own=assignment.steps.own_loss())
+
+
+def _cross_entropy(assignment: RoundsAssignment) -> CrossEntropy:
+    settings = assignment.settings
+    return CrossEntropy(
+        TASK if settings.scope == "task" else None,
+        prior=PRIOR if settings.ce_prior == "device" else None,
+        tasks=TASK if settings.scope == "separated" else None,
+    )
+
+
+def _old_share(assignment: RoundsAssignment, instruction: FitInstruction) -> float:
+    """Return lambda = n / (n + m) of n old and m new classes; 0 where nothing is mixed."""
+    if assignment.settings.mixing == "factors" or OLD_MODEL not in instruction.extras:
+        return 0.0
+    stages = instruction.stages_of_rows()
+    return sum(stage < instruction.stage for stage in stages) / len(stages)
+
+
+def _old_stages(instruction: FitInstruction) -> list[int]:
+    """Return the earlier stages that brought classes, ascending."""
+    return sorted({stage for stage in instruction.stages_of_rows() if stage < instruction.stage})
 
 
 def plain_loss(assignment: RoundsAssignment) -> ComposedLoss:
@@ -92,7 +120,7 @@ def frozen_parts(
     settings, names = assignment.settings, instruction.round.class_names
     aliases = instruction.round.aliases
     frozen: dict[str, Any] = {FIXED: base} if base else {}
-    if settings.scope == "task":
+    if settings.scope != "seen":
         frozen[TASK] = _mask(names, set(instruction.stage_class_names))
     if settings.ce_prior == "device":
         counts = torch.bincount(targets, minlength=len(names))
@@ -105,8 +133,10 @@ def frozen_parts(
         frozen[SERVER] = _model(known, base)
     if OLD_MODEL in instruction.extras and settings.needs_old_model:
         arrays, old_names = decode_weights(instruction.extras[OLD_MODEL], assignment.network)
-        ordered, _ = first_rows(arrays, old_names, names, aliases)
+        ordered, known_names = first_rows(arrays, old_names, names, aliases)
         frozen[OLD] = _model(ordered, base)
+        if settings.task_distillation:
+            frozen |= _tasks(instruction, len(known_names))
         if settings.ewc and FISHER in instruction.extras:
             frozen[ANCHOR] = _model(ordered, {})["parameters"]
             frozen[IMPORTANCE] = _importance(settings.ewc_cap, instruction, received)
@@ -114,6 +144,12 @@ def frozen_parts(
         past, _ = first_rows(memory.past.arrays, memory.past.class_names, names, aliases)
         frozen[PAST] = _model(past, base)
     return frozen
+
+
+def _tasks(instruction: FitInstruction, known: int) -> dict[str, Tensor]:
+    """Return the masks of each earlier stage's classes among the `known` rows of the old model."""
+    stages = torch.tensor(instruction.stages_of_rows()[:known])
+    return {f"{TASK} {stage}": stages == stage for stage in _old_stages(instruction)}
 
 
 def _importance(

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from fleetledger.methods.errors import MethodError
 from fleetledger.methods.training.robust import Robust
+from fleetledger.runtime.count_words import count_of
 from fleetledger.schemas.rounds import Observation, RoundOrder
 from fleetledger.schemas.values import ClassName, Digest
 
@@ -46,6 +48,16 @@ class FitInstruction:
     """Whether the device's owner lets gradients go to the method's proxy."""
     noise_seed: bytes = b""
     """Secret of the device for this answer, of which its noise is drawn, where it adds some."""
+
+    def stages_of_rows(self) -> tuple[int, ...]:
+        """Return the stage that brought each row of the head; raise `MethodError` without it."""
+        stages, names = self.class_stages, self.round.class_names
+        if len(stages) != len(names):
+            raise MethodError(
+                f"class_stages: {len(stages)} for {count_of(len(names), 'class', 'classes')}, and "
+                "the loss compares classes by their stage; update the coordinator"
+            )
+        return stages
 
 
 Exemplars = Literal["images", "features"]

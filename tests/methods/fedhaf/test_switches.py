@@ -107,7 +107,7 @@ def test_exemplars_may_count_within_the_classes_of_their_own_task():
     assert losses([work]) == {"head": (Weighted(1.0, CrossEntropy(None, None, None, TASKS)), KD)}
     assert work.frozen[TASKS].tolist() == [1, 1, 2, 2]
     fleet.order = replace(fleet.order, class_stages=(1,))
-    with pytest.raises(MethodError, match="class_stages: 1 for 4 classes, and ce_scope"):
+    with pytest.raises(MethodError, match="class_stages: 1 for 4 classes, and the loss"):
         fleet.begun()
 
 
