@@ -1,7 +1,8 @@
-"""What is compared, and the footing that all share; a method differs in nothing but its settings.
+"""Rows of the table, and the footing that all share; a method differs in its settings alone.
 
 Statistics and methods on features see the features of `cifar100-best` themselves. LGA, GLFC and
-DCID train on pictures alone, so they are given the same features as pictures (`material`).
+DCID train on pictures alone, so they are given the same features as pictures (`material`). Two
+rows are fitted to all images in one place until nothing moves (`joint`).
 """
 
 from __future__ import annotations
@@ -24,12 +25,20 @@ MEMORY = 400
 """Exemplars that a device may keep, over all classes: 2,000 in the fleet, as in iCaRL's paper."""
 BUDGET = round(0.06 * PUBLISHED_BYTES)
 """Bytes that a device may send in a stage: 0.06 of STSA's Table 5, which is `best`'s own bound."""
+GRADIENT_BOUND = 1e-5
+"""Largest entry of the gradient at which the joint linear head is done."""
 
 Sight = Literal["statistics", "features", "pictures"]
+JointFit = Literal["linear", "hidden"]
 _RATES = (0.005, 0.02, 0.08)
 _CALIBRATED_STEPS = (0.02, 0.08, 0.3)
 _PLAIN_STEPS = (0.05, 0.2, 0.8)
 """Of SGD without momentum."""
+_SIGMOID_STEPS = (0.5, 2.0, 8.0)
+"""The same for a mean over sigmoids, whose gradients are smaller by the number of classes."""
+_PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
+LEAST_RATES, MOST_RATES = 4, 10
+"""Rates that are tried at least, and at most, until the best has tried ones on both sides."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +58,19 @@ class Method:
     """Settings beside the others while a rate is chosen."""
     tuned_as: str | None = None
     """The method whose rate it takes, of which it is an ablation."""
-    dear: bool = False
-    """Minutes a seed; measured after all the others."""
+    joint: JointFit | None = None
+    """Fitted in one place by `joint` instead of run as a fleet."""
+    printed_seconds: float | None = None
+    """Seconds of a task on one RTX 3090 as FedHAF's paper prints them, of CIFAR-100 in ten."""
+    printed_mib: float | None = None
+    """MiB that a device sends in a task as the method's paper prints them."""
+
+    @property
+    def rounds(self) -> int | None:
+        """Rounds of a stage in which a device answers; None for statistics and joint rows."""
+        if self.sight == "statistics" or self.name == "joint":
+            return None
+        return int(self.fields.get("rounds.per_stage", ROUNDS))
 
     def changes(self, material: Material, seed: int, rate: float | None) -> list[str]:
         """Return what a run of the table sets in the scenario."""
@@ -112,7 +132,9 @@ _PERCEPTRON = {"network": "mlp", **_LOCAL}
 
 def _rounds(title: str, preset: str, **settings: Any) -> Method:  # noqa: ANN401 - settings
     given = {"preset": preset, **_HIDDEN, **settings}
-    return Method(title, "rounds", "features", given, rate="rate")
+    return Method(
+        title, "rounds", "features", given, rate="rate", printed_seconds=_SECONDS.get(preset)
+    )
 
 
 def _fedhaf(title: str, preset: str, rounds: int, **settings: Any) -> Method:  # noqa: ANN401
@@ -120,28 +142,48 @@ def _fedhaf(title: str, preset: str, rounds: int, **settings: Any) -> Method:  #
     given = {"preset": preset, "batch": BATCH, "upload": "int16", **memory, **settings}
     fields = {"rounds.per_stage": rounds, "evaluation.every_rounds": rounds}
     return Method(
-        title, "fedhaf", "features", given, fields, rate="head_rate", rates=_CALIBRATED_STEPS
+        title,
+        "fedhaf",
+        "features",
+        {**given, "head_epochs": EPOCHS},
+        fields,
+        rate="head_rate",
+        rates=_CALIBRATED_STEPS,
+        printed_seconds=_SECONDS.get(preset),
     )
 
 
-def _lga(title: str, preset: str, dear: bool = False, tuned_as: str | None = None) -> Method:
-    """Return a case of LGA; those with a proxy are dear, and choose their rate without it."""
-    given = {"preset": preset, **_PERCEPTRON, "memory": MEMORY, "detection": "stage"}
+def _lga(
+    title: str,
+    preset: str,
+    mode: Literal["paper", "code"],
+    *,
+    proxy: bool = False,
+    tuned_as: str | None = None,
+) -> Method:
+    """Return a case of LGA; with a proxy it chooses its rate without it, in seconds."""
+    given = {"preset": preset, "mode": mode, **_PERCEPTRON}
     return Method(
-        title,
+        f"{title}, mode `{mode}`",
         "lga",
         "pictures",
-        {**given, **(_SHORT_SEARCH if dear else {})},
+        {**given, "memory": MEMORY, "detection": "stage", **(_SHORT_SEARCH if proxy else {})},
         {"devices.policy.publish_gradients": True},
         rate="rate",
-        rates=_PLAIN_STEPS,
-        tuning={"old_model": "random"} if dear else {},
+        rates=_PLAIN_STEPS if mode == "paper" else _SIGMOID_STEPS,
+        tuning={"old_model": "random"} if proxy else {},
         tuned_as=tuned_as,
-        dear=dear,
     )
 
 
-_SHORT_SEARCH = {"reserved": STAGES * CLASSES_PER_STAGE, "inversion_steps": 10}
+_SECONDS = {"fedavg": 16.5, "fedprox": 19.4, "fedhaf": 67.3}
+"""Seconds of a task on one RTX 3090, as FedHAF prints them: ResNet-152 features, own protocol."""
+_SHORT_SEARCH = {
+    "reserved": STAGES * CLASSES_PER_STAGE,
+    "inversion_steps": 10,
+    "inversion_rate": 1.0,
+    "inversion_start": "grey",
+}
 """A hundred outputs of Gamma, and a search that ends as soon as it finds such pictures."""
 _DCID = {
     "preset": "dcid-icarl",
@@ -151,53 +193,59 @@ _DCID = {
 }
 _PAPER_MAP = {"preset": "default", "map_width": 5000}
 
-METHODS: Mapping[str, Method] = {
-    "joint": Method(
-        "joint training, all images in one place",
+
+def _joint(
+    title: str,
+    fit: JointFit | None,
+    settings: Mapping[str, Any],
+    rate: str = "rate",
+    rates: tuple[float, ...] = _RATES,
+) -> Method:
+    return Method(
+        title,
         "joint",
         "features",
-        {"network": "identity", "head": "hidden", "epochs": 1, "batch": BATCH},
+        {"network": "identity", "epochs": 1, "batch": BATCH, **settings},
         {"rounds.per_stage": 5, "evaluation.every_rounds": 5},
-        rate="rate",
+        rate=rate,
+        rates=rates,
+        joint=fit,
+    )
+
+
+METHODS: Mapping[str, Method] = {
+    "fedavg-task": _rounds("FedAvg, the stage's classes alone (`fedavg-task`)", "fedavg-task"),
+    "joint-linear": _joint(
+        f"joint, linear head by L-BFGS to a gradient of {GRADIENT_BOUND:g}",
+        "linear",
+        {"head": "linear"},
+        rate="weight_decay",
+        rates=_PENALTIES,
     ),
+    "joint": _joint("joint, hidden 128, five passes a stage", None, {"head": "hidden"}),
     "stsa-best": Method("STSA, preset `best`", "stsa", settings={"preset": "best"}),
-    "pooled": Method(
-        "pooled features, logistic regression",
-        "pooled",
-        settings={"tolerance": 1e-4},
-        fields={"devices.policy.publish_features": True},
-        dear=True,
-    ),
-    "stsa-compact": Method("STSA, compact form, M = 5000", "stsa", settings=_PAPER_MAP, dear=True),
+    "stsa-compact": Method("STSA, compact form, M = 5000", "stsa", settings=_PAPER_MAP),
     "stsa-printed": Method(
         "STSA as printed: Gaussian map, exact, M = 5000",
         "stsa",
         settings={**_PAPER_MAP, "map": "gaussian", "form": "exact", "ridge": 1e4},
-        dear=True,
+        printed_mib=95.56,
     ),
     "stsa-e": Method(
         "STSA-E, 10 groups, M = 5000",
         "stsa",
         settings={**_PAPER_MAP, "form": "estimated"},
-        dear=True,
+        printed_mib=9.54,
     ),
     "fed3r": Method("Fed3R", "fed3r"),
     "fedcof": Method("FedCOF", "fedcof"),
     "fedncm": Method("FedNCM", "fedncm"),
     "fedhaf-calibrated": _fedhaf(
-        "FedHAF, `calibrated`, without FAM",
-        "calibrated",
-        ROUNDS,
-        adapter="none",
-        head_epochs=EPOCHS,
+        "FedHAF, `calibrated`, without FAM", "calibrated", ROUNDS, adapter="none"
     ),
-    "fedhaf": _fedhaf(
-        "FedHAF, its paper's losses, FAM of 256, 4 rounds",
-        "fedhaf",
-        4,
-        hidden=256,
-        head_epochs=EPOCHS,
-    ),
+    "fedhaf": _fedhaf("FedHAF, its paper's losses, FAM of 256, 4 rounds", "fedhaf", 4, hidden=256),
+    "fedhaf-printed": _fedhaf("FedHAF, its paper's losses, FAM of 512", "fedhaf", ROUNDS),
+    "fedhaf-calibrated-fam": _fedhaf("FedHAF, `calibrated`, FAM of 512", "calibrated", ROUNDS),
     "icarl": _rounds("iCaRL in a fleet", "icarl", exemplars=MEMORY),
     "fedavg-exemplars": _rounds("FedAvg with exemplars", "fedavg-exemplars", exemplars=MEMORY),
     "fed-lwf": _rounds("Fed-LwF", "fed-lwf"),
@@ -205,10 +253,15 @@ METHODS: Mapping[str, Method] = {
     "fedprox": _rounds("FedProx", "fedprox"),
     "fedmax": _rounds("FedMAX", "fedmax"),
     "fedavg": _rounds("FedAvg", "fedavg"),
-    "lga": _lga("LGA", "lga", dear=True),
-    "lga-without-psr": _lga("LGA without a proxy (`without-psr`)", "without-psr", tuned_as="lga"),
-    "glfc": _lga("GLFC", "glfc", dear=True),
-    "lga-fedavg-exemplars": _lga("FedAvg with LGA's network and exemplars", "fedavg-exemplars"),
+    "lga-without-psr": _lga(
+        "LGA without a proxy (`without-psr`)", "without-psr", "paper", tuned_as="lga"
+    ),
+    "lga-fedavg-exemplars": _lga(
+        "FedAvg with LGA's network and exemplars", "fedavg-exemplars", "paper"
+    ),
+    "lga-fedavg-exemplars-code": _lga(
+        "FedAvg with LGA's network and exemplars", "fedavg-exemplars", "code"
+    ),
     "dcid": Method(
         "DCID with iCaRL",
         "dcid",
@@ -216,6 +269,19 @@ METHODS: Mapping[str, Method] = {
         _DCID,
         {"devices.policy.publish_images": True},
         rate="rate",
+    ),
+    "lga": _lga("LGA", "lga", "paper", proxy=True),
+    "glfc": _lga("GLFC", "glfc", "paper", proxy=True),
+    "lga-code": _lga("LGA", "lga", "code", proxy=True),
+    "joint-hidden": _joint(
+        "joint, hidden 512, fifty passes a stage", "hidden", {"head": "hidden", "epochs": 50}
+    ),
+    "glfc-code": _lga("GLFC", "glfc", "code", proxy=True),
+    "pooled": Method(
+        "pooled features, logistic regression",
+        "pooled",
+        settings={"tolerance": 1e-4},
+        fields={"devices.policy.publish_features": True},
     ),
 }
 """By name, in the order in which they are measured; the table is sorted by what they reach."""

@@ -6,10 +6,11 @@
     python -m benchmarks.papers.one_table.run --tables  # writes table and picture anew
 
 The folder holds cifar100.npz and mobilenet_v2.safetensors, as for the scenario `cifar100-best`;
-torch is needed. First each method's rate is chosen on training images that are held out, then come
-the seeds, one after the other for all methods, and those that take minutes at the end. Every run is
-stored in benchmarks/results/one_table.json when it has ended, and is not run again; one that was
-stopped goes on from its folder in --runs.
+torch is needed. Methods come one after the other: first the rate is chosen on training images that
+are held out, then come the seeds. The grid of rates grows until its best has tried ones on both
+sides, and four were tried. Every run is stored in benchmarks/results/one_table.json when it has
+ended, and is run again only if another rate is best since; one that was stopped goes on from its
+folder in --runs.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,25 +32,12 @@ from benchmarks.papers.one_table.cases import METHODS, SCENARIO, SEEDS, Method
 from benchmarks.papers.one_table.material import Material, make_material
 from benchmarks.papers.one_table.measuring import measured
 from benchmarks.papers.one_table.plot import draw
+from benchmarks.papers.one_table.steps import Step, added, steps
 from benchmarks.papers.one_table.tables import tables
 from benchmarks.run_folders import run_case
-from fleetledger.simulator.scenario.loading import DATA_VARIABLE
+from fleetledger.simulator.scenario.loading import DATA_VARIABLE, load_scenario
 
 RESULTS = RESULTS_FOLDER / "one_table.json"
-
-
-@dataclass(frozen=True)
-class Step:
-    """One run: of a method at a rate, on a seed of the table or, without one, to choose a rate."""
-
-    method: str
-    rate: float | None
-    seed: int | None
-
-    @property
-    def key(self) -> str:
-        """Where it is kept in the results."""
-        return f"seed {self.seed}" if self.seed is not None else f"{self.rate:g}"
 
 
 def main() -> None:
@@ -72,44 +59,19 @@ def main() -> None:
         store(arguments.out, step, found)
 
 
-def steps(
-    names: list[str], seeds: list[int], results: Callable[[], Mapping[str, Any]]
-) -> Iterator[Step]:
-    """Yield what is still to be run; `results` gives what is known by then."""
-    for name in names:
-        method = METHODS[name]
-        for rate in method.rates if method.rate and method.tuned_as is None else ():
-            if f"{rate:g}" not in known(results(), "rates", name):
-                yield Step(name, rate, None)
-    for dear in (False, True):
-        for seed in seeds:
-            for name in (name for name in names if METHODS[name].dear == dear):
-                if f"seed {seed}" not in known(results(), "runs", name):
-                    yield Step(name, best_rate(results(), name), seed)
-
-
-def known(results: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:
-    """Return what is known of a method, by rate (`rates`) or by seed (`runs`)."""
-    found: Mapping[str, Any] = results[kind].get(name, {})
-    return found
-
-
-def best_rate(results: Mapping[str, Any], name: str) -> float | None:
-    """Return the rate with the best average on the images held out; None where none is chosen."""
-    method = METHODS[name]
-    if method.rate is None:
-        return None
-    tried = known(results, "rates", method.tuned_as or name)
-    return float(max(tried, key=lambda rate: float(tried[rate]["average"])))
-
-
 def carried_out(step: Step, material: Material, runs: Path) -> dict[str, Any]:
     """Run a step in a folder that goes away afterwards; return its numbers."""
     method = METHODS[step.method]
+    rate = {"rate": step.rate} if step.rate else {}
+    if method.joint is not None:
+        from benchmarks.papers.one_table.joint import measured_jointly
+
+        scenario = load_scenario(SCENARIO, _changes(step, method, material))
+        return {**rate, **measured_jointly(scenario, method.joint)}
     folder = runs / f"{step.method}-{step.key.replace(' ', '-')}{'' if step.seed else '-tuning'}"
     found = measured(run_case(SCENARIO, _changes(step, method, material), folder), folder)
     shutil.rmtree(folder)
-    return {**({"rate": step.rate} if step.rate else {}), **found}
+    return {**rate, **found}
 
 
 def _changes(step: Step, method: Method, material: Material) -> list[str]:
@@ -131,13 +93,6 @@ def store(path: Path, step: Step, found: Mapping[str, Any]) -> None:
     """Put a run into the results, in place of an older one of the same name."""
     machine = {**describe_machine("numpy", "torch", "onnxruntime"), "threads": 1}
     write(path, {**added(read(path), step, found), "machine": machine})
-
-
-def added(results: Mapping[str, Any], step: Step, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the results with a run more."""
-    kind = "runs" if step.seed is not None else "rates"
-    of_method = {**known(results, kind, step.method), step.key: found}
-    return {**results, kind: {**results[kind], step.method: of_method}}
 
 
 def write(path: Path, results: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The results as Markdown: the table, and how each rate was chosen; pure."""
+"""The results as Markdown: the table in groups, costs, and how each rate was chosen."""
 
 from __future__ import annotations
 
@@ -13,51 +13,109 @@ from benchmarks.papers.one_table.cases import (
     METHODS,
     ROUNDS,
     SEEDS,
+    STAGES,
     TUNING_STAGES,
 )
-from fleetledger.simulator.metrics.over_seeds import summary
+from benchmarks.papers.one_table.steps import unfinished
+from fleetledger.simulator.metrics.over_seeds import (
+    PairedDifference,
+    Summary,
+    paired_difference,
+    summary,
+)
 
 _MEBI = 2**20
 _HEAD = (
+    "group",
     "method",
     "seeds",
     "average, %",
+    "to the group's first, points",
     "last, %",
     "forgetting, points",
     "MiB up",
-    "MiB down",
-    "device seconds",
+    "rate",
 )
+_COSTS = (
+    "method",
+    "MiB up",
+    "MiB down",
+    "device seconds in all",
+    "rounds of a stage",
+    "device seconds of a round",
+    "printed: s of a task",
+    "printed: MiB of a task",
+)
+_COSTS_TOLD = """\
+Bytes in one stage. Seconds of one core, over all ten stages and divided by all rounds: runs on a busy and on an idle
+machine, so orders of magnitude. Printed: by FedHAF, seconds of a task on one RTX 3090 with ResNet-152 features; by STSA,
+a tenth of its Table 5 with ResNet-18. Both on CIFAR-100 in ten tasks, each on its paper's own protocol. Memory was measured
+of two real agents with MobileNetV2 at 112 pixels and 100 images, resident: [116 MiB](agent_memory.json) with STSA's compact
+form, M = 1,250, and [335 MiB](fedhaf_agent_memory.json) with FedHAF; no paper prints any.
+"""  # noqa: E501 - lines of the page
 Runs = Mapping[str, Mapping[str, Any]]
 
 
 def tables(results: Mapping[str, Any]) -> str:
     """Return all tables, of what has been measured so far."""
     told = ", ".join(f"{name} {value}" for name, value in results["machine"].items())
+    grouped = groups(ranked(results["runs"]))
     parts = [
         "# All methods on one footing\n",
         "Written by `python -m benchmarks.papers.one_table.run`; [benchmarks/papers/one_table]"
         "(../papers/one_table/README.md) says what is the same for all.\nMean over the seeds "
         f"{', '.join(map(str, SEEDS))} ± half of the 95 % interval (Student's t); a row with "
-        "fewer seeds says so. MiB and\nseconds of one device: bytes in one stage, computing over "
-        f"all ten. A device may send {BUDGET / _MEBI:.2f} MiB in a stage; rows\nthat send more "
-        f"are marked *. Methods of rounds: {ROUNDS} rounds of {EPOCHS} epochs in batches of "
-        f"{BATCH} unless the row says otherwise,\n{MEMORY} exemplars on a device where there are "
-        "any.\n",
+        "fewer seeds says so. **A group**\nbegins with the first row whose average differs "
+        "clearly from that of the row which begins the group above: the 95 %\ninterval of the "
+        "difference, seed by seed, leaves out zero. Order within a group says nothing. A device "
+        f"may send\n{BUDGET / _MEBI:.2f} MiB in a stage; what sends more is marked *, whatever it "
+        f"is. Methods of rounds: {ROUNDS} rounds of {EPOCHS} epochs\nin batches of {BATCH} unless "
+        f"the row says otherwise, {MEMORY} exemplars on a device where there are any.\n",
         f"Machine: {told}.\n",
-        *_table(_HEAD, [_row(name, runs) for name, runs in ranked(results["runs"])]),
+        *_table(_HEAD, [_row(*item) for item in grouped]),
+        "## What it costs a device\n",
+        _COSTS_TOLD,
+        *_table(_COSTS, [_costs(name, runs) for _, name, runs, _ in grouped]),
         "## How rates were chosen\n",
         f"Average over the first {TUNING_STAGES} stages of a seed of its own, in percent of 50 "
         "training images of each class that were held out.\n",
         *_table(("method", "rates and averages"), list(_rates(results["rates"]))),
+        *_left(unfinished(results)),
     ]
     return "\n".join(parts)
+
+
+def _left(names: Sequence[str]) -> Iterator[str]:
+    """Yield what is not measured to the end: rates that are missing, or seeds at the best one."""
+    if names:
+        yield "## Not measured to the end\n"
+        yield "A seed or a rate is missing, or another rate is best than the seeds were run at.\n"
+        yield from (f"- {METHODS[name].title}" for name in names)
+        yield ""
 
 
 def ranked(runs: Mapping[str, Runs]) -> list[tuple[str, Runs]]:
     """Return the methods that have runs, the best average first."""
     found = [(name, by_seed) for name, by_seed in runs.items() if by_seed]
     return sorted(found, key=lambda item: -_values(item[1], "average").mean)
+
+
+def groups(
+    found: Sequence[tuple[str, Runs]],
+) -> list[tuple[str, str, Runs, PairedDifference | None]]:
+    """Return letter of the group, name, runs, and the difference to the first row of the group.
+
+    The difference is None for the first row, and where no seed is shared.
+    """
+    grouped: list[tuple[str, str, Runs, PairedDifference | None]] = []
+    first: Runs = {}
+    letter = ""
+    for name, runs in found:
+        difference = paired_difference(_averages(first), _averages(runs)) if first else None
+        if difference is None or difference.is_clear:
+            letter, first, difference = _next(letter), runs, None
+        grouped.append((letter, name, runs, difference))
+    return grouped
 
 
 def spread(runs: Runs, field: str, digits: int = 2) -> str:
@@ -67,26 +125,65 @@ def spread(runs: Runs, field: str, digits: int = 2) -> str:
     return f"{found.mean:.{digits}f}" + ("" if half is None else f" ± {half:.{digits}f}")
 
 
-def _values(runs: Runs, field: str) -> Any:  # noqa: ANN401 - a summary
+def _next(letter: str) -> str:
+    """Return the letter after another: A, B, ... Z, ZA, ZB, ..."""
+    if letter.endswith("Z") or not letter:
+        return f"{letter}A"
+    return letter[:-1] + chr(ord(letter[-1]) + 1)
+
+
+def _averages(runs: Runs) -> dict[int, float]:
+    return {int(key.removeprefix("seed ")): float(run["average"]) for key, run in runs.items()}
+
+
+def _values(runs: Runs, field: str) -> Summary:
     return summary([float(run[field]) for run in runs.values()])
 
 
-def _row(name: str, runs: Runs) -> tuple[str, ...]:
-    sent = _values(runs, "mib_up").mean
-    mark = " *" if sent * _MEBI > BUDGET else ""
+def _row(letter: str, name: str, runs: Runs, to_first: PairedDifference | None) -> tuple[str, ...]:
+    rates = {run["rate"] for run in runs.values() if "rate" in run}
     return (
+        letter,
         METHODS[name].title,
         str(len(runs)),
-        *(spread(runs, field) for field in ("average", "last", "forgetting")),
-        f"{sent:.2f}{mark}",
+        spread(runs, "average"),
+        "" if to_first is None else _difference(to_first),
+        spread(runs, "last"),
+        spread(runs, "forgetting"),
+        _sent(runs),
+        ", ".join(f"{rate:g}" for rate in sorted(rates)),
+    )
+
+
+def _difference(found: PairedDifference) -> str:
+    if found.low is None or found.high is None:
+        return f"{found.mean:+.2f}"
+    return f"{found.mean:+.2f} ({found.low:+.2f}, {found.high:+.2f})"
+
+
+def _sent(runs: Runs) -> str:
+    sent = _values(runs, "mib_up").mean
+    return f"{sent:.2f}" + (" *" if sent * _MEBI > BUDGET else "")
+
+
+def _costs(name: str, runs: Runs) -> tuple[str, ...]:
+    method, seconds = METHODS[name], _values(runs, "device_seconds").mean
+    rounds = method.rounds
+    return (
+        method.title,
+        _sent(runs),
         f"{_values(runs, 'mib_down').mean:.2f}",
-        f"{_values(runs, 'device_seconds').mean:.1f}",
+        f"{seconds:.1f}" if seconds else "",
+        "" if rounds is None else str(rounds),
+        "" if rounds is None else f"{seconds / (STAGES * rounds):.2f}",
+        "" if method.printed_seconds is None else f"{method.printed_seconds:g}",
+        "" if method.printed_mib is None else f"{method.printed_mib:g}",
     )
 
 
 def _rates(rates: Mapping[str, Runs]) -> Iterator[tuple[str, str]]:
     for name, tried in rates.items():
-        best = max(tried, key=lambda rate: float(tried[rate]["average"]))
+        best = max(sorted(tried, key=float), key=lambda rate: float(tried[rate]["average"]))
         told = [
             f"**{rate}: {run['average']:.1f}**" if rate == best else f"{rate}: {run['average']:.1f}"
             for rate, run in sorted(tried.items(), key=lambda item: float(item[0]))
