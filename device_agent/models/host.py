@@ -21,6 +21,7 @@ from fleetledger.device_agent.models.inference.installed_model import (
 )
 from fleetledger.device_agent.models.model_rules.onnx_file import check_onnx
 from fleetledger.device_agent.models.model_rules.pinned_files import check_pinned
+from fleetledger.learning.onnx_files.file_rules import OnnxFile
 from fleetledger.runtime.errors import SchemaError
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.models import Manifest
@@ -67,6 +68,7 @@ class ModelHost:
         self._clock = clock
         self._used = clock()
         self._sessions: dict[Digest, InferenceSession] = {}
+        self._files: dict[Digest, OnnxFile] = {}
         self._last: Frozen | _Unloaded | None = None
 
     @property
@@ -129,7 +131,7 @@ class ModelHost:
         """
         for reference in manifest.files_with(variant):
             self._blobs.check(reference.digest)
-        check_pinned(manifest, self._blobs.path, self._settings.domains, variant)
+        check_pinned(manifest, self._blobs.path, self._declared, variant)
 
     def manifest(self, digest: Digest) -> Manifest:
         """Read a manifest; raise `DamagedError`, or `LoadError` if it is none."""
@@ -141,6 +143,19 @@ class ModelHost:
     def read(self, digest: Digest) -> bytes:
         """Return a file that is no model; raise `DamagedError`."""
         return self._blobs.read(digest)
+
+    def _declared(self, digest: Digest) -> OnnxFile:
+        """Return what a file declares that keeps to the rules, or raise `RuleError`.
+
+        Bytes that have this digest are read once: they are whole, and say the same each time.
+        """
+        declared = self._files.pop(digest, None)
+        if declared is None:
+            declared = check_onnx(self._blobs.path(digest), self._settings.domains)
+        self._files[digest] = declared
+        while len(self._files) > _KEPT:
+            del self._files[next(iter(self._files))]
+        return declared
 
     def _give_back(self) -> None:
         """Return what loading has freed."""
@@ -156,8 +171,9 @@ class ModelHost:
             while len(self._sessions) >= _KEPT:
                 del self._sessions[next(iter(self._sessions))]
             path = self._blobs.check(digest)
-            check_onnx(path, self._settings.domains)
+            self._declared(digest)
             session = InferenceSession(path, settings, frozen)
-            self._give_back()
+            if frozen is not None:  # a head frees next to nothing
+                self._give_back()
         self._sessions[digest] = session
         return session

@@ -74,7 +74,8 @@ class AgentSurroundings:
     jobs: Callable[[AgentHome, BlobFolder, ModelSlots, Traffic, Machine | None], DeviceJobs] = (
         LocalDeviceJobs
     )
-    worker: Callable[[Answer, Callable[[], None]], AgentWorker] = WorkerThread
+    worker: Callable[[Answer, Callable[[], None], Callable[[], None]], AgentWorker] = WorkerThread
+    """Makes whoever does the work, of what answers a request, wakes the agent, and tidies up."""
     slots: Callable[[Path], ModelSlots] = slots_in
     """Makes the slots in a state folder."""
     clock: Clock = SYSTEM_CLOCK
@@ -153,7 +154,7 @@ def _parts(home: AgentHome, around: AgentSurroundings, store: AgentStore) -> Age
         return control.meter.total() + blocks.traffic() + proxy.traffic()
 
     jobs = around.jobs(home, blobs, slots, traffic, machine)
-    worker = around.worker(jobs.answer, control.wake)
+    worker = around.worker(jobs.answer, control.wake, jobs.rest)
     blocks.on_failure = worker.fail
     signing = Signing(keys.signer_for, settings.coordinator_key)
     return AgentParts(

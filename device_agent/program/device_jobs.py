@@ -135,6 +135,9 @@ class DeviceJobs(Protocol):
     def answer(self, request: Request) -> tuple[Input, ...]:
         """Do what is asked and return the inputs that tell about it."""
 
+    def rest(self) -> None:
+        """Give back what the last answers have left, where nothing else is asked."""
+
 
 class LocalDeviceJobs:
     """Answers requests; everything it opens, it opens on the thread that calls `answer`."""
@@ -151,6 +154,8 @@ class LocalDeviceJobs:
         model = home.settings.model
         sessions = sessions_of(home)
         self._home = home
+        self._littered = False
+        """Whether there is memory to give back."""
         self._meter = InferenceMeter()
         self._blobs = blobs
         self._traffic = traffic
@@ -239,9 +244,14 @@ class LocalDeviceJobs:
         self._published.follow(thorough=switches)
         if switches and self._engines is not None:
             self._engines.keep(self._slots.digests())
-        if self._host.unload(self._home.settings.model.unload_seconds):
-            release_memory()
+        self._littered |= self._host.unload(self._home.settings.model.unload_seconds)
         return answers
+
+    def rest(self) -> None:
+        """Return memory to the system, which takes longer than most answers."""
+        if self._littered:
+            release_memory()
+        self._littered = False
 
     def _answer(self, request: Request) -> tuple[Input, ...]:
         match request:
@@ -257,6 +267,8 @@ class LocalDeviceJobs:
                 return self._comparer.answer(request)
             case ReadThrottling(model):
                 return (inputs.ThrottlingRead(model, self._throttled()),)
+            case ReadManifest(desired):
+                return (self._installer.read(desired),)
             case Evaluate():
                 answers = self._evaluate(request)
             case Measure():
@@ -264,14 +276,12 @@ class LocalDeviceJobs:
             case _:
                 answer = self._answer_of_models(request)
                 answers = (answer,) if answer is not None else ()
-        release_memory()
+        self._littered = True
         return answers
 
     def _answer_of_models(self, request: Request) -> Input | None:
         """Do what is asked of models; what puts one in place ends a comparison."""
         match request:
-            case ReadManifest(desired):
-                return self._installer.read(desired)
             case InstallModel(desired, check, variant):
                 self._comparer.leave()
                 answer = self._installer.install(desired, check, variant)

@@ -65,11 +65,17 @@ class AgentWorker(Protocol):
 
 
 class WorkerThread(ResultQueue[Input]):
-    """Answers requests in their order; `on_answer` wakes whoever collects the inputs."""
+    """Answers requests in their order; `on_answer` wakes whoever collects the inputs.
 
-    def __init__(self, answer: Answer, on_answer: Callable[[], None]) -> None:
+    `rest` is called, after the answers are there to collect, where no other request waits.
+    """
+
+    def __init__(
+        self, answer: Answer, on_answer: Callable[[], None], rest: Callable[[], None]
+    ) -> None:
         super().__init__(on_answer, "worker")
         self._answer = answer
+        self._rest = rest
         self._requests: SimpleQueue[requests.Request | None] = SimpleQueue()
         self._stopping = threading.Event()
         self.progress = JobProgress("agent")
@@ -108,6 +114,8 @@ class WorkerThread(ResultQueue[Input]):
             else:
                 for item in answers:
                     self.put(item)
+                if self._requests.empty():
+                    self._rest()
 
 
 def _job(request: requests.Request) -> str:

@@ -67,7 +67,7 @@ class CrashableAgent(Crashable):
             AgentSurroundings(
                 connect=lambda role, will: self.connection(role, endpoint, will),
                 exchange=lambda _, party: self.exchange(party),
-                worker=lambda answer, on_answer: SlowWorker(
+                worker=lambda answer, on_answer, _: SlowWorker(
                     self._observed(answer), on_answer, lambda act: self.later("worker", act)
                 ),
                 clock=self.clock,

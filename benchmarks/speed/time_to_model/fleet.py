@@ -139,13 +139,15 @@ def _coordinator(broker: MosquittoBroker) -> CoordinatorSettings:
         broker=coordinator_broker(broker),
         method=MethodSection(name="stsa", settings={"map_width": 320}),
         stages=StageRules(deadline_seconds=86_400),
-        models=ModelRules(solve_every_seconds=SOLVE_EVERY_SECONDS),
+        models=ModelRules(
+            solve_every_seconds=SOLVE_EVERY_SECONDS, longest_pause_seconds=SOLVE_EVERY_SECONDS
+        ),
         rollouts=RolloutRules(automatic_from=0),
     )
 
 
 def _agent(broker: MosquittoBroker, name: DeviceId, *, trial: bool) -> AgentSettings:
-    data = AgentDataSettings(folder=Path("data"))
+    data = AgentDataSettings(folder=Path("data"), pause_seconds=0)
     return AgentSettings(
         device=name,
         fleet=FLEET,

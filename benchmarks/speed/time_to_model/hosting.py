@@ -20,7 +20,7 @@ from fleetledger.device_agent.home.memory import keep_loaded
 from fleetledger.device_agent.program.assembly import AgentSurroundings, AssembledAgent, assemble
 from fleetledger.device_agent.program.main import mqtt_connect
 
-_LOOK_SECONDS = 0.005
+_LOOK_SECONDS = 0.02
 
 
 def main() -> None:

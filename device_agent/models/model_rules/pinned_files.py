@@ -7,7 +7,6 @@ from pathlib import Path
 
 from fleetledger.device_agent.errors import RuleError
 from fleetledger.device_agent.models.model_rules.golden_file import GoldenTensor, check_golden
-from fleetledger.device_agent.models.model_rules.onnx_file import check_onnx
 from fleetledger.learning.onnx_files.file_rules import OnnxFile, OnnxValue
 from fleetledger.schemas.models import (
     FEATURES,
@@ -27,12 +26,12 @@ _ELEMENTS = {"float32": 1, "int64": 7}
 def check_pinned(
     manifest: Manifest,
     path_of: Callable[[Digest], Path],
-    domains: frozenset[str] = frozenset(),
+    declared: Callable[[Digest], OnnxFile],
     variant: VariantName | None = None,
 ) -> None:
     """Hold the four files of a manifest to the rules; raise `RuleError`. Nothing is loaded.
 
-    The frozen one is that of a `variant`, or the reference's.
+    The frozen one is that of a `variant`, or the reference's; `declared` holds an ONNX file to its.
     """
     for reference in manifest.files_with(variant):
         found = path_of(reference.digest).stat().st_size
@@ -41,9 +40,8 @@ def check_pinned(
                 f"file {reference.digest.short}: has {found} bytes, and {reference.size} by the "
                 "manifest; push the model again"
             )
-    frozen = path_of(manifest.frozen_with(variant).digest)
-    _check_frozen(manifest, check_onnx(frozen, domains))
-    _check_head(manifest, check_onnx(path_of(manifest.head.digest), domains))
+    _check_frozen(manifest, declared(manifest.frozen_with(variant).digest))
+    _check_head(manifest, declared(manifest.head.digest))
     for digest, expected in _golden(manifest).items():
         check_golden(path_of(digest), expected)
 

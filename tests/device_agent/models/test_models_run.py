@@ -17,10 +17,12 @@ from fleetledger.device_agent.models.inference.installed_model import (
     SessionSettings,
 )
 from fleetledger.device_agent.models.installer import Installer
+from fleetledger.device_agent.models.model_rules.onnx_file import check_onnx
 from fleetledger.device_agent.models.self_test import self_test
 from fleetledger.device_agent.models.slots import ModelSlots
 from fleetledger.export.package import ExportedModel
 from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.learning.onnx_files.file_rules import OnnxFile
 from fleetledger.schemas.values import Digest
 from tests.device_agent import model_files as models
 from tests.device_agent.making import GREY_8
@@ -43,6 +45,30 @@ def installer(blobs: BlobFolder, host: ModelHost, slots: ModelSlots) -> Installe
 def files_of(model: ExportedModel) -> tuple[bytes, bytes]:
     manifest = model.manifest
     return model.files[manifest.golden.digest], model.files[manifest.golden_scores.digest]
+
+
+def test_a_file_is_held_to_the_rules_once_and_hashed_each_time(
+    blobs: BlobFolder, host: ModelHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = models.exported(1), models.exported(2)
+    read: list[str] = []
+
+    def noted(path: Path, domains: frozenset[str]) -> OnnxFile:
+        read.append(path.name)
+        return check_onnx(path, domains)
+
+    monkeypatch.setattr("fleetledger.device_agent.models.host.check_onnx", noted)
+    for exported in (first, second):
+        models.store_model(blobs, exported)
+        for _ in range(2):
+            host.check(exported.manifest)
+            host.model(exported.manifest)
+    manifests = (first.manifest, second.manifest)
+    files = {file for one in manifests for file in (one.frozen.digest, one.head.digest)}
+    assert sorted(read) == sorted(files)
+    blobs.path(second.manifest.frozen.digest).write_bytes(b"damaged")
+    with pytest.raises(DamagedError):
+        host.check(second.manifest)
 
 
 def test_features_and_scores_come_out_of_two_sessions(blobs: BlobFolder, host: ModelHost) -> None:
