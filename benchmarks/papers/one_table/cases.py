@@ -256,6 +256,7 @@ METHODS: Mapping[str, Method] = {
     "lga-without-psr": _lga(
         "LGA without a proxy (`without-psr`)", "without-psr", "paper", tuned_as="lga"
     ),
+    "lga-code-without-psr": _lga("LGA without a proxy (`without-psr`)", "without-psr", "code"),
     "lga-fedavg-exemplars": _lga(
         "FedAvg with LGA's network and exemplars", "fedavg-exemplars", "paper"
     ),
@@ -272,7 +273,7 @@ METHODS: Mapping[str, Method] = {
     ),
     "lga": _lga("LGA", "lga", "paper", proxy=True),
     "glfc": _lga("GLFC", "glfc", "paper", proxy=True),
-    "lga-code": _lga("LGA", "lga", "code", proxy=True),
+    "lga-code": _lga("LGA", "lga", "code", proxy=True, tuned_as="lga-code-without-psr"),
     "joint-hidden": _joint(
         "joint, hidden 512, fifty passes a stage", "hidden", {"head": "hidden", "epochs": 50}
     ),
