@@ -53,9 +53,11 @@ class Checkpoint:
         return cls(path, about, entries)
 
     def has(self, name: str, work: Mapping[str, Any]) -> bool:
-        """Whether the entry is there, of such work, and did not fail."""
+        """Return whether the entry is there, of such work, at its end, and did not fail."""
         entry = self.entries.get(name)
-        return entry is not None and entry["work"] == work and "failed" not in entry
+        if entry is None or entry["work"] != work:
+            return False
+        return "failed" not in entry and "unfinished" not in entry
 
     def put(self, name: str, entry: Entry) -> None:
         """Keep an entry: in one step, so that whoever is cut off leaves a whole file."""

@@ -1,10 +1,13 @@
-"""Measure local training on a GPU within a budget: loop and stack, precisions, memory, GPU share.
+"""Decide a paper's claim on a GPU, and measure local training, within a budget of seconds.
 
-    python -m benchmarks.gpu.run --budget 540             # on a machine with a GPU
+    python -m benchmarks.gpu.run --budget 540 --cifar100 cifar100.npz     # on a machine with a GPU
+    python -m benchmarks.gpu.run --budget 540 --only engine               # local training alone
     python -m benchmarks.gpu.run --device cpu --small --budget 60 --out FILE    # tries the command
 
-Each row is kept in the file of results as soon as it is measured; the same command goes on where
-the last one stopped. Rows: README.md. Needs torch, numpy, safetensors, pydantic and zstandard.
+Studies come first and take two thirds of the budget while they are unfinished. Each row is kept in
+the file of results as soon as it is measured; the same command goes on where the last one stopped.
+Rows: README.md. The engine's need torch, numpy, safetensors, pydantic and zstandard; studies need
+an installation with the extras simulator, train and cpu.
 """
 
 from __future__ import annotations
@@ -20,13 +23,23 @@ from typing import Any
 import torch
 
 from benchmarks import RESULTS_FOLDER
+from benchmarks.arguments import names_among
 from benchmarks.gpu.budget import Budget, Clock, OutOfTimeError
 from benchmarks.gpu.checkpoint import Checkpoint, CheckpointError
 from benchmarks.gpu.entries import Entry, Place, entries
 from benchmarks.gpu.machine import describe, refusal
+from benchmarks.gpu.studies import STUDIES, Row, Study, data_of, step_seconds
 from benchmarks.gpu.table import table
+from fleetledger.runtime.errors import FleetledgerError
 
 RESULTS = RESULTS_FOLDER / "gpu.json"
+STUDY_SHARE = 2 / 3
+"""Of what is left of a budget, for studies that are unfinished."""
+_FAILURES = (ImportError, RuntimeError, MemoryError, ValueError, FleetledgerError)
+_NO_DATA = (
+    "left out, there is no CIFAR-100; give --cifar100 a file or packs, or the folder of "
+    "cifar100.npz in FLEETLEDGER_DATA"
+)
 
 
 def measure(
@@ -54,6 +67,58 @@ def measure(
     return []
 
 
+def study(
+    found: Checkpoint, place: Place, arguments: argparse.Namespace, budget: Budget
+) -> list[str]:
+    """Go on with the studies for their share of the budget; return what is left of them."""
+    runs = arguments.runs or found.path.with_suffix(".runs")
+    data = data_of(arguments.cifar100, runs)
+    if data is None and not place.small:
+        return [f"{one.name}: {_NO_DATA}" for one in STUDIES]
+    ends = budget.left() * (1 - STUDY_SHARE)
+    rows = []
+    for one in STUDIES:
+        try:
+            rows += _rows(one, found, place, data, budget)
+        except _FAILURES as error:
+            told: dict[str, Any] = {"failed": f"{type(error).__name__}: {error}"}
+            found.put(f"{one.name}, its size", {"work": {}, **told})
+    missing = [row for row in rows if not found.has(row.name, row.work(place.small))]
+    for number, row in enumerate(missing):
+        seconds = (budget.left() - ends) / (len(missing) - number)
+        if seconds <= 0:
+            break
+        try:
+            told = row.go_on(place, data, runs, seconds)
+        except _FAILURES as error:
+            told = {"failed": f"{type(error).__name__}: {error}"}
+        spent = float(found.entries.get(row.name, {}).get("study_seconds", 0.0))
+        if "study_seconds" in told:
+            told["study_seconds"] = round(told["study_seconds"] + spent, 1)
+        found.put(row.name, {"work": row.work(place.small), **told})
+        print(f"{row.name}: {json.dumps(told)}", flush=True)
+    return [row.name for row in missing if not found.has(row.name, row.work(place.small))]
+
+
+def _rows(
+    one: Study, found: Checkpoint, place: Place, data: Path | None, budget: Budget
+) -> list[Row]:
+    """Return a study's arms with the local epochs that were chosen for it, now or before."""
+    if data is None:
+        images = 0
+    else:
+        from benchmarks.gpu.study_runs import images_of_class
+
+        images = images_of_class(data)
+    name, work = f"{one.name}, its size", {"images_of_class": images}
+    if not found.has(name, work):
+        step = step_seconds(place)
+        epochs = one.epochs_within(STUDY_SHARE * budget.left(), step, images)
+        found.put(name, {"work": work, "step_seconds": step, "epochs": epochs})
+    epochs = int(found.entries[name]["epochs"])
+    return [Row(one, arm, epochs, images) for arm in one.arms]
+
+
 def run(arguments: argparse.Namespace, clock: Clock = time.perf_counter) -> int:
     """Measure, write and print; return the exit status.
 
@@ -75,7 +140,9 @@ def run(arguments: argparse.Namespace, clock: Clock = time.perf_counter) -> int:
     except CheckpointError as error:
         print(error, file=sys.stderr)
         return 2
-    left = measure(list(entries()), place, checkpoint, budget)
+    left = study(checkpoint, place, arguments, budget) if "study" in arguments.only else []
+    if "engine" in arguments.only:
+        left += measure(list(entries()), place, checkpoint, budget)
     text = table({"about": checkpoint.about, "entries": checkpoint.entries})
     checkpoint.path.parent.mkdir(parents=True, exist_ok=True)
     checkpoint.path.with_suffix(".md").write_text(text, encoding="utf-8")
@@ -92,6 +159,13 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--device", default="cuda", help="as torch names it: cuda, cuda:1")
     parser.add_argument("--small", action="store_true", help="tiny sizes, to try the command")
     parser.add_argument("--out", type=Path, help="default: benchmarks/results/gpu.json")
+    parser.add_argument(
+        "--only", type=names_among(("study", "engine")), default=["study", "engine"]
+    )
+    parser.add_argument(
+        "--cifar100", type=Path, nargs="+", help="a file, or difference-coded packs"
+    )
+    parser.add_argument("--runs", type=Path, help="folder of the studies' runs; beside --out")
     return parser.parse_args(words)
 
 

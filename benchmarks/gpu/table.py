@@ -33,7 +33,7 @@ _SPEED = (
 def table(found: Mapping[str, Any]) -> str:
     """Return all tables of a file of results."""
     about, entries = found["about"], found["entries"]
-    lines = [_title(about), "", _SPEED, "| --- |" + " ---: |" * 6 + " --- |"]
+    lines = [_title(about), "", *_studies(entries), _SPEED, "| --- |" + " ---: |" * 6 + " --- |"]
     lines += [_speed(name, entry) for name, entry in entries.items() if "seconds" in entry]
     lines += ["", *_ratios(entries), "", GOALS, ""]
     lines += ["| compared | apart | allowed | equal |", "| --- | ---: | ---: | --- |"]
@@ -41,6 +41,22 @@ def table(found: Mapping[str, Any]) -> str:
     failed = [(name, entry) for name, entry in entries.items() if "failed" in entry]
     lines += ["", *(f"- {name}: failed: {entry['failed']}" for name, entry in failed)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _studies(entries: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the table of whole protocols, where there is any."""
+    rows = {name: entry for name, entry in entries.items() if "printed" in entry}
+    if not rows:
+        return
+    yield "| protocol in small | % after each task, here | as printed | at its end | s |"
+    yield "| --- | --- | --- | --- | ---: |"
+    for name, entry in rows.items():
+        here = ", ".join(f"{value:.1f}" for value in entry["accuracy"]) or "-"
+        printed = ", ".join("-" if value is None else f"{value:g}" for value in entry["printed"])
+        printed = printed or "-"
+        ended = "no" if "unfinished" in entry else "yes"
+        yield f"| {name} | {here} | {printed} | {ended} | {entry['study_seconds']:,.0f} |"
+    yield ""
 
 
 def _title(about: Mapping[str, Any]) -> str:

@@ -181,7 +181,7 @@ def test_the_command_needs_no_package_but_those_that_it_names(tmp_path: Path) ->
     program = f"""
 import sys
 from benchmarks.gpu.run import parsed, run
-status = run(parsed("--device cpu --small --budget 4 --out {out}".split()))
+status = run(parsed("--device cpu --small --only engine --budget 4 --out {out}".split()))
 print("NEEDS", *{{name.partition(".")[0] for name in sys.modules}})
 sys.exit(status)
 """
