@@ -219,8 +219,14 @@ class LedgerReader:
         return sorted(found)
 
     def values(self, indices: Iterable[int], path: str) -> dict[int, Any]:
-        """Return what the bodies of entries have at a path, which names an object, by index."""
-        return {row[0]: value_at(from_json(row[5]), path) for row in self._rows_at(indices)}
+        """Return what the bodies of entries have at a path, by index; equal objects may be one."""
+        asked, found = list(indices), dict[int, Any]()
+        for first in range(0, len(asked), _PAGE):
+            page = asked[first : first + _PAGE]
+            rows = self._rows(_AT, json.dumps(page))
+            found |= {row[0]: value_at(from_json(row[5]), path) for row in rows}
+            found |= self.runs.values([index for index in page if index not in found], path)
+        return {index: found[index] for index in asked if index in found}
 
     def times(self, indices: Iterable[int]) -> list[int]:
         """Return when the entries with some indices were made."""

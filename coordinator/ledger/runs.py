@@ -16,11 +16,13 @@ they have no entry in the run: two bits of eight for each entry, chosen by the d
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from itertools import repeat
 from typing import Any, cast
 
 from pydantic_core import from_json
@@ -45,6 +47,7 @@ _MARK_BITS = 8
 """Bits of `marks` for each entry: of the devices that have none, one in twenty seems to."""
 _PLACE = "%place"
 """Stands for the value of each cut where pieces are read; bodies with such a text are in no run."""
+_NUMBERED = re.compile(f'"{_PLACE}([0-9]+)"')
 _ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
 )
@@ -237,6 +240,27 @@ class StoredRun:
         return (
             template % texts for texts in zip(*(one[part] for one in self.columns), strict=True)
         )
+
+    def values(self, start: int, stop: int, path: str) -> Iterator[Any]:
+        """Yield what bodies of start <= index < stop have at a path; equal ones are one object."""
+        part = slice(max(start - self.first, 0), max(stop - self.first, 0))
+        numbered = (json.dumps(f"{_PLACE}{n}") for n in range(len(self.columns)))
+        inside, names = from_json(_filled(self.pieces, numbered)), path.split(".")
+        while names and isinstance(inside, dict):
+            inside = inside.get(names.pop(0))
+        if names or any(_PLACE in piece for piece in self.pieces):
+            # In a value that differs, or beside a text that looks as if it did.
+            yield from (value_at(from_json(body), path) for body in self.bodies(part))
+            return
+        *pieces, end = _NUMBERED.split(_ENCODER.encode(inside))
+        places, made = list(map(int, pieces[1::2])), dict[tuple[str, ...], Any]()
+        template = _template([*pieces[::2], end])
+        columns = [self.columns[place][part] for place in places]
+        rows = zip(*columns, strict=True) if columns else repeat((), len(self.names[part]))
+        for texts in rows:
+            if texts not in made:
+                made[texts] = from_json(template % texts)
+            yield made[texts]
 
     def text(self, index: int) -> str:
         """Return the bytes of one of its entries, as text."""

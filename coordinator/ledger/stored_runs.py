@@ -69,17 +69,32 @@ class StoredRuns:
 
         Those that follow on each other are read together. Raises `LedgerCorruptError`.
         """
+        for run, asked in self._by_run(indices):
+            yield from (None,) if run is None else run.rows(asked.start, asked.stop)
+
+    def values(self, indices: Sequence[int], path: str) -> dict[int, Any]:
+        """Return what the bodies of entries have at a path, by index, of those that are in a run.
+
+        Raises `LedgerCorruptError`.
+        """
+        found = dict[int, Any]()
+        for run, asked in self._by_run(indices):
+            if run is not None:
+                found |= zip(asked, run.values(asked.start, asked.stop, path), strict=True)
+        return found
+
+    def _by_run(self, indices: Sequence[int]) -> Iterator[tuple[StoredRun | None, range]]:
+        """Yield runs with those of the indices that follow on each other in it, in order.
+
+        An index that is in no run is alone.
+        """
         place = 0
         while place < len(indices):
             first = indices[place]
             run = self.holding(first)
-            if run is None:
-                yield None
-                place += 1
-                continue
-            least = min(run.end - first, len(indices) - place)
+            least = 1 if run is None else min(run.end - first, len(indices) - place)
             together = next((n for n in range(1, least) if indices[place + n] != first + n), least)
-            yield from run.rows(first, first + together)
+            yield run, range(first, first + together)
             place += together
 
     def rows(self, start: int, stop: int) -> Iterator[Row]:

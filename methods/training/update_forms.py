@@ -35,6 +35,9 @@ Upload = Literal["int32", "int16"]
 """A setting of methods whose answers are weights."""
 
 _EXPONENTS = "steps/exponents"
+_INT32, _INT16 = np.dtype("<i4"), np.dtype("<i2")
+_COPIED_BYTES = 1 << 18
+"""Up to here it takes less to copy numbers into an answer than to make room for them in it."""
 
 Number = TypeVar("Number", np.int16, np.int32)
 
@@ -94,7 +97,8 @@ class _Int32Form:
 
     def _read(self, body: bytes) -> Integers:
         if body.startswith(self._header):
-            return _numbers(_content(body, self._header, self.limit_bytes), np.int32)
+            _check_length(body, self._header, self.limit_bytes)
+            return _native(np.frombuffer(body, _INT32, offset=len(self._header)), np.int32)
         tensors = read_tensors(body, self._expected, len(body)).tensors
         return _in_a_row(tensors, self._grid)
 
@@ -111,15 +115,16 @@ class WholeWeights(_Int32Form):
         super().__init__(self.grid)
 
     def encode(self, arrays: Arrays, noise_seed: bytes = b"") -> bytes:
-        """Return the header and the grid's flat array, which is rounded into its place."""
+        """Return the header and the grid's flat array, a large one rounded into its place."""
+        if self.limit_bytes <= _COPIED_BYTES:
+            return b"".join((self._header, _little_endian(self.grid.flat(arrays))))
         whole = BytesIO()
         whole.write(self._header)
-        if self.limit_bytes:
-            whole.seek(self.limit_bytes - 1, SEEK_CUR)
-            whole.write(bytes(1))  # makes room up to here
-            room = np.frombuffer(whole.getbuffer(), "<i4", offset=len(self._header))
-            self.grid.flat(arrays, room)
-            del room  # or the bytes would be copied below
+        whole.seek(self.limit_bytes - 1, SEEK_CUR)
+        whole.write(bytes(1))  # makes room up to here
+        room = np.frombuffer(whole.getbuffer(), "<i4", offset=len(self._header))
+        self.grid.flat(arrays, room)
+        del room  # or the bytes would be copied below
         return whole.getvalue()
 
     def noise(self, seed: bytes) -> Steps64 | None:
@@ -171,9 +176,11 @@ class MovedWeights:
 
     def _read(self, body: bytes) -> Differences:
         if body.startswith(self._header):
-            content = _content(body, self._header, self.limit_bytes)
-            exponents = _numbers(content[: self._first], np.int32)
-            return Differences(exponents, _numbers(content[self._first :], np.int16))
+            _check_length(body, self._header, self.limit_bytes)
+            start, count = len(self._header), self._first // _INT32.itemsize
+            exponents = _native(np.frombuffer(body, _INT32, count, start), np.int32)
+            moved = np.frombuffer(body, _INT16, offset=start + self._first)
+            return Differences(exponents, _native(moved, np.int16))
         tensors = read_tensors(body, self._expected, len(body)).tensors
         return Differences(tensors[_EXPONENTS], _in_a_row(tensors, self.grid))
 
@@ -236,16 +243,14 @@ def _little_endian(numbers: npt.NDArray[Any]) -> memoryview:
     return numbers.astype(numbers.dtype.newbyteorder("<"), copy=False).data
 
 
-def _content(body: bytes, header: bytes, size: int) -> memoryview:
-    """Return what follows the header; raise `TensorError` where that has another size."""
+def _check_length(body: bytes, header: bytes, size: int) -> None:
+    """Raise `TensorError` where what follows the header has another size."""
     if len(body) != len(header) + size:
         raise TensorError(f"body: {len(body)} bytes; give {len(header) + size}, the whole answer")
-    return memoryview(body)[len(header) :]
 
 
-def _numbers(content: memoryview, kind: type[Number]) -> npt.NDArray[Number]:
-    stored = np.dtype(kind).newbyteorder("<")
-    return np.frombuffer(content, stored).astype(kind, copy=False)
+def _native(stored: npt.NDArray[Any], kind: type[Number]) -> npt.NDArray[Number]:
+    return stored if stored.dtype.isnative else stored.astype(kind)
 
 
 def _in_a_row(tensors: Arrays, grid: Grid) -> npt.NDArray[Any]:

@@ -63,6 +63,12 @@ class Finishing:
         self._samples: list[int] = []
         self._distances: list[float] = []
 
+    def finished_one(self, session: TrainingSession, trained: Trained | None) -> FinishedMember:
+        """Return what comes of a device that was trained alone."""
+        if self._side is None:
+            return FinishedMember(_usual(session, trained))
+        return self.finished({"it": (session, trained)})["it"]
+
     def finished(self, ended: Ended[Who]) -> dict[Who, FinishedMember]:
         """Return what comes of devices, of which each had something to do."""
         if self._side is None:

@@ -137,14 +137,16 @@ class RoundClosing:
         assert current.closed is not None
         self._live.making_model = True
         closed = current.closed
-        inputs = tuple(
-            replace(
-                item,
-                samples=closed.weights.get(item.index, item.samples),
-                staleness=closed.staleness.get(item.index, 0),
+        inputs = tuple(current.answers.values())
+        if closed.weights or closed.staleness:
+            inputs = tuple(
+                replace(
+                    item,
+                    samples=closed.weights.get(item.index, item.samples),
+                    staleness=closed.staleness.get(item.index, 0),
+                )
+                for item in inputs
             )
-            for item in current.answers.values()
-        )
         began = {item.began for item in inputs} - {current.opened.number}
         older = tuple(self._state.rounds.by_number[number].opened for number in sorted(began))
         return ask(AverageRound(self._state.lineages.trained, current.opened, inputs, older))

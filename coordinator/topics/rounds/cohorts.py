@@ -8,6 +8,7 @@ import math
 from fleetledger.coordinator.core.live import NANOSECONDS, Live
 from fleetledger.coordinator.core.rules import RoundRules
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.devices.state import Device
 from fleetledger.coordinator.topics.rounds.budget import affords
 from fleetledger.coordinator.topics.rounds.phases import Due
 from fleetledger.coordinator.topics.stages.rules import CanLearn
@@ -60,11 +61,9 @@ class Cohorts:
 
     def able(self) -> list[DeviceId]:
         """Return the devices that are there and can train, but for those that judge an adapter."""
-        network, answers = self._state.lineages.trained, dict[int, bool]()
-        able = []
-        for device, known in self._state.devices.admitted.items():
-            capabilities = known.capabilities
-            if capabilities is None or self._live.seen(device).boot is None:
+        network, able = self._state.lineages.trained, []
+        for device, known in self._training.items():
+            if self._live.seen(device).boot is None:
                 continue
             if known.doubled is not None:
                 continue  # what it answers would wait for the operator
@@ -72,12 +71,7 @@ class Cohorts:
                 continue
             if network.adapts is not None and network.adapts.judges.has(device):
                 continue
-            # Devices of a kind share one object, and a method is asked once for each kind.
-            kind = id(capabilities)
-            if kind not in answers:
-                answers[kind] = self._can_learn(capabilities, network.method, network.requires)
-            if answers[kind]:
-                able.append(device)
+            able.append(device)
         return able
 
     def has_come(self, since: int, *, but: frozenset[DeviceId] = frozenset()) -> Devices:
@@ -88,7 +82,7 @@ class Cohorts:
 
     def have_spent(self) -> bool:
         """Return whether devices can train, and all of them have spent their budget of privacy."""
-        able = [device for device in self._state.devices.admitted if self._can_train(device)]
+        able = self._training
         return bool(able) and not any(affords(self._state, device) for device in able)
 
     def gathers(self, now_ns: int) -> bool:
@@ -97,8 +91,8 @@ class Cohorts:
         if (now_ns - self._live.since_ns) / NANOSECONDS >= self._rules.gather_seconds:
             return False
         return any(
-            known.led and self._live.seen(device).boot is None and self._can_train(device)
-            for device, known in self._state.devices.admitted.items()
+            known.led and self._live.seen(device).boot is None
+            for device, known in self._training.items()
         )
 
     def _drawn(self, able: list[DeviceId], number: int) -> Devices:
@@ -115,12 +109,24 @@ class Cohorts:
         order = sorted(devices, key=lambda device: _draw(self._rules.seed, number, device))
         return tuple(sorted(order[:wanted]))
 
-    def _can_train(self, device: DeviceId) -> bool:
-        capabilities = self._state.devices.admitted[device].capabilities
-        network = self._state.lineages.trained
-        return capabilities is not None and self._can_learn(
-            capabilities, network.method, network.requires
-        )
+    @property
+    def _training(self) -> dict[DeviceId, Device]:
+        """The devices that the network's method can be trained on, whether they are there or not.
+
+        Those of a kind share one object, and a method is asked once for each kind.
+        """
+        network, answers = self._state.lineages.trained, dict[int, bool]()
+        found = {}
+        for device, known in self._state.devices.admitted.items():
+            capabilities = known.capabilities
+            if capabilities is None:
+                continue
+            kind = id(capabilities)
+            if kind not in answers:
+                answers[kind] = self._can_learn(capabilities, network.method, network.requires)
+            if answers[kind]:
+                found[device] = known
+        return found
 
 
 def _draw(seed: int, number: int, device: DeviceId) -> bytes:

@@ -104,7 +104,8 @@ def test_a_run_is_the_same_entries_written_one_by_one(
         asked = data.draw(st.lists(st.integers(0, size + 3), max_size=20))
         assert list(read.at(asked)) == list(alone.at(asked))
         assert read.times(asked) == alone.times(asked)
-        assert read.values(asked, "part") == alone.values(asked, "part")
+        for place in ("part", "part.key", "part.share.of", "note", "note.of", "nothing"):
+            assert read.values(asked, place) == alone.values(asked, place)
         index = data.draw(st.integers(0, size - 1))
         assert read.entry(index) == alone.entry(index)
         assert other.text(index) == read.text(index) == alone.text(index)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,7 +50,9 @@ class EchoDevice(TrainingDevice[EchoAssignment, State]):
             asked, assignment, lambda: frame_of(assignment, instruction.weights, *names)
         )
         step = np.float32(STEP + _APART * int(instruction.device.rpartition("-")[2]))
-        return FitJob(None, Counter(data.class_names), (frame, step))
+        held = data.class_names
+        counts = {name: held.count(name) for name in dict.fromkeys(held)}
+        return FitJob(None, counts, (frame, step))
 
     def measured(self, assignment: EchoAssignment, job: FitJob[State]) -> ClientUpdate:
         """Return the weights plus the constant."""

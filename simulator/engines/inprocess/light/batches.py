@@ -87,16 +87,26 @@ class Added(NamedTuple):
 
     device: DeviceId
     said: Said | Declined
-    body: bytes | None
-    """None where there is no answer."""
     seconds: float
 
-    def done(self, hashed: HashedAnswer | None) -> Done:
-        """Return it with what is said of the hashed body."""
-        if isinstance(self.said, Declined):
-            return Done(self.device, self.said, self.seconds)
-        assert hashed is not None
-        return Done(self.device, Answered(self.said, hashed), self.seconds)
+
+class Lot(NamedTuple):
+    """Some devices, and the answers of those that have one."""
+
+    added: list[Added]
+    bodies: list[bytes]
+
+    def done(self, hashed: Iterable[HashedAnswer]) -> list[Done]:
+        """Return what came of the devices, with what is said of each body."""
+        following = iter(hashed)
+        return [
+            Done(
+                device,
+                said if isinstance(said, Declined) else Answered(said, next(following)),
+                seconds,
+            )
+            for device, said, seconds in self.added
+        ]
 
 
 class Adding:
@@ -135,24 +145,25 @@ class Adding:
                 raise EngineError(f"answers: {error}") from error
         return self._total
 
-    def lots(self, members: Iterable[Member]) -> Iterator[list[Added]]:
+    def lots(self, members: Iterable[Member]) -> Iterator[Lot]:
         """Yield what comes of devices, in order, some at a time; raise `EngineError`."""
-        lot, unsummed, size = list[Added](), list[tuple[DeviceId, ClientUpdate]](), 0
+        lot, unsummed, size = Lot([], []), list[tuple[DeviceId, ClientUpdate]](), 0
         for device, (outcome, is_summed), seconds in self._cohort.train(members):
             if isinstance(outcome, Declined):
-                lot.append(Added(device, outcome, None, seconds))
+                lot.added.append(Added(device, outcome, seconds))
             else:
                 self.on_answer(outcome)
                 if not is_summed:
                     unsummed.append((device, outcome))
-                lot.append(Added(device, self._said(outcome), outcome.payload, seconds))
+                lot.added.append(Added(device, self._said(outcome), seconds))
+                lot.bodies.append(outcome.payload)
                 size += len(outcome.payload)
-            if len(lot) == _ANSWERS_AT_ONCE or size >= _BYTES_AT_ONCE:
+            if len(lot.added) == _ANSWERS_AT_ONCE or size >= _BYTES_AT_ONCE:
                 self._add(unsummed)
                 yield lot
-                lot, unsummed, size = [], [], 0
+                lot, unsummed, size = Lot([], []), [], 0
         self._add(unsummed)
-        if lot:
+        if lot.added:
             yield lot
 
     def carry_out(self, members: Iterable[Member]) -> list[Done]:
@@ -160,8 +171,8 @@ class Adding:
         done = []
         for lot in self.lots(members):
             with self._stopwatch.phase("hashing"):
-                digests = [None if one.body is None else hashed(one.body) for one in lot]
-            done += [one.done(digest) for one, digest in zip(lot, digests, strict=True)]
+                digests = list(map(hashed, lot.bodies))
+            done += lot.done(digests)
         return done
 
     def _add(self, answers: Sequence[tuple[DeviceId, ClientUpdate]]) -> None:
@@ -206,8 +217,8 @@ class AnsweredHere:
         self._hasher = hasher
         self._stopwatch = stopwatch
         self._devices: Sequence[DeviceId] = ()
-        self._hashing: deque[list[Added]] = deque()
-        """Lots whose bodies the hasher has."""
+        self._hashing: deque[Lot] = deque()
+        """Lots without their bodies, which the hasher has."""
 
     def tell(self, on_answer: Callable[[ClientUpdate], None]) -> None:
         """Tell somebody of every answer."""
@@ -220,7 +231,7 @@ class AnsweredHere:
     def answers(self) -> Iterator[Sequence[Done]]:
         """Yield what comes of the devices, lot by lot."""
         for lot in self._adding.lots(map(self._holdings.member, self._devices)):
-            self._stopwatch.spent("training", sum(one.seconds for one in lot))
+            self._stopwatch.spent("training", sum(one.seconds for one in lot.added))
             self._hash(lot)
             yield from self._hashed(wait=False)
         yield from self._hashed(wait=True)
@@ -229,17 +240,14 @@ class AnsweredHere:
         """Return the sum."""
         return self._adding.total
 
-    def _hash(self, lot: Sequence[Added]) -> None:
+    def _hash(self, lot: Lot) -> None:
         with self._stopwatch.phase("hashing"):
-            self._hasher.hash([one.body for one in lot if one.body is not None])
-        self._hashing.append([one._replace(body=None) for one in lot])
+            self._hasher.hash(lot.bodies)
+        self._hashing.append(Lot(lot.added, []))
 
     def _hashed(self, *, wait: bool) -> Iterator[Sequence[Done]]:
         """Yield lots that are hashed; all of them, if it waits."""
         while self._hashing and (wait or self._hasher.is_ready):
             with self._stopwatch.phase("hashing"):
-                hashed = iter(self._hasher.take())
-            yield [
-                one.done(None if isinstance(one.said, Declined) else next(hashed))
-                for one in self._hashing.popleft()
-            ]
+                hashed = self._hasher.take()
+            yield self._hashing.popleft().done(hashed)

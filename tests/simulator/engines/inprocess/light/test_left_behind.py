@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from fleetledger.coordinator.topics.contributions.entries import ContributionAcc
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.inprocess.light import batches
-from fleetledger.simulator.engines.inprocess.light.batches import Added, AnsweredHere
+from fleetledger.simulator.engines.inprocess.light.batches import AnsweredHere, Lot
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from fleetledger.simulator.engines.inprocess.light.memories import Memories
 from fleetledger.simulator.errors import EngineError
@@ -59,8 +58,8 @@ def test_few_answers_are_in_memory_however_many_devices_answer(
     held = []
     hash_lot = AnsweredHere._hash
 
-    def hashed(self: AnsweredHere, lot: Sequence[Added]) -> None:
-        held.append(len(lot) + sum(map(len, self._hashing)))
+    def hashed(self: AnsweredHere, lot: Lot) -> None:
+        held.append(sum(len(one.added) for one in (lot, *self._hashing)))
         hash_lot(self, lot)
 
     monkeypatch.setattr(AnsweredHere, "_hash", hashed)
