@@ -38,7 +38,7 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(55100, 9.1, 11.8, 54, 877),
+    "coordinator": Room(55150, 9.1, 11.8, 54, 877),
     "device_agent": Room(24200, 10.8, 13.2, 26, 340),
     "export": Room(7400, 10.3, 13.0, 6, 106),
     "learning": Room(19450, 7.9, 9.4, 28, 228),
