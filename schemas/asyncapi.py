@@ -45,7 +45,7 @@ def _document() -> Json:
         "servers": {"broker": _server()},
         "channels": {_channel_name(branch): _channel(branch) for branch in _branches()},
         "operations": {
-            _SEPARATOR.join((_who(branch), _does(branch), entry.kind)): _operation(entry, branch)
+            _operation_name(entry, branch): _operation(entry, branch)
             for entry in CATALOGUE
             for branch in entry.branches
         },
@@ -80,12 +80,12 @@ def _branches() -> list[str]:
 
 
 def _channel_name(branch: str) -> str:
-    return branch.replace("<device>", "device").replace("/", _SEPARATOR)
+    return branch.replace("<", "").replace(">", "").replace("/", _SEPARATOR)
 
 
 def _channel(branch: str) -> Json:
     channel: Json = {
-        "address": f"{ROOT}/{{fleet}}/{branch.replace('<device>', '{device}')}",
+        "address": f"{ROOT}/{{fleet}}/{branch.replace('<', '{').replace('>', '}')}",
         "parameters": {"fleet": {"description": "Name of the fleet."}},
         "messages": {
             entry.kind: {"$ref": f"#/components/messages/{entry.kind}"}
@@ -95,7 +95,15 @@ def _channel(branch: str) -> Json:
     }
     if "<device>" in branch:
         channel["parameters"]["device"] = {"description": "The device id, its MQTT user name."}
+    if "<digest>" in branch:
+        channel["parameters"]["digest"] = {"description": "SHA-256 of the whole file."}
     return channel
+
+
+def _operation_name(entry: CatalogueEntry, branch: str) -> str:
+    own = (_who(branch), _does(branch), entry.kind)
+    shared = branch.startswith("all/") and len(entry.branches) > 1
+    return _SEPARATOR.join((*own, "all") if shared else own)
 
 
 def _operation(entry: CatalogueEntry, branch: str) -> Json:
@@ -107,7 +115,7 @@ def _operation(entry: CatalogueEntry, branch: str) -> Json:
         "tags": [{"name": _who(branch)}],
         "bindings": {
             "mqtt": {
-                "qos": qos_of(branch.rpartition("/")[2]),
+                "qos": qos_of(branch.removesuffix("/<digest>").rpartition("/")[2]),
                 "retain": entry.retained,
                 "bindingVersion": MQTT_BINDING,
             }

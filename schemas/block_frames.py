@@ -28,7 +28,7 @@ _LINE = re.compile(
         f',"body":{{"digest":"({_DIGEST})","index":({_NUMBER}),"section":"(data|list)"}}'
         f',"boot":"{BootId.pattern.pattern}","fleet":"({FleetId.pattern.pattern})","key":null'
         rf',"kind":"block\.data","refers_to":null,"sender":"({DeviceId.pattern.pattern})"'
-        f',"sent_ms":(?:{_NUMBER}),"sequence":(?:{_NUMBER}),"signature":null'
+        f',"sent_ms":({_NUMBER}),"sequence":(?:{_NUMBER}),"signature":null'
         f',"version":{SETTLED_VERSION}}}\n'
     ).encode()
 )
@@ -42,6 +42,7 @@ class BlockFrame:
     sender: DeviceId
     label: BlockData
     block: bytes | memoryview
+    sent_ms: int
 
 
 def write_block(
@@ -69,7 +70,7 @@ def read_block(data: bytes) -> BlockFrame | None:
     found = _LINE.match(data)
     if found is None:
         return None
-    _, size, whole, index, section, fleet, sender = found.groups()
+    _, size, whole, index, section, fleet, sender, sent_ms = found.groups()
     if not 0 < int(size) <= MAX_ATTACHMENT_BYTES:
         return None
     try:
@@ -90,4 +91,5 @@ def read_block(data: bytes) -> BlockFrame | None:
         DeviceId.known(sender.decode()),
         label,
         block,
+        int(sent_ms),
     )

@@ -92,6 +92,6 @@ CATALOGUE: tuple[CatalogueEntry, ...] = (
     CatalogueEntry(ScoringOrder, "coordinator", ("down/proxy/assignment",), retained=True),
     CatalogueEntry(Scored, "proxy", ("up/proxy/msg",)),
     CatalogueEntry(BlockRequest, "both", _REQUESTS),
-    CatalogueEntry(BlockData, "both", _BLOCKS, attachment="the block"),
+    CatalogueEntry(BlockData, "both", (*_BLOCKS, "all/blk/<digest>"), attachment="the block"),
     CatalogueEntry(BlockRefusal, "both", _BLOCKS),
 )

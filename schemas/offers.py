@@ -90,6 +90,11 @@ class BlockRequest(Message):
     indices: Items[BlockIndex] = Field(min_length=1, max_length=MAX_INDICES)
     together: int = Field(default=1, ge=1, le=MAX_INDICES)
     """Blocks that may come in one message, where they follow each other and fit."""
+    repeated: int = Field(default=0, ge=0, le=MAX_INDICES)
+    """Number of indices, the first ones, that were asked for before and did not come."""
+    lacks_from: int | None = Field(default=None, ge=0, le=MAX_BLOCKS)
+    """Block of the data from which on a device has none and asked for none, if it listens on the
+    topic that all share; None if it does not listen."""
 
 
 class BlockData(Message):

@@ -1,5 +1,7 @@
 """Topics: `fleetledger/1/<fleet>/{up,down}/<device>/<leaf>` and `fleetledger/1/<fleet>/all/<leaf>`.
 
+Blocks of a file that several devices fetch go once to `fleetledger/1/<fleet>/all/blk/<digest>`.
+
 The device id is the MQTT user name, so a broker's access rule by user name (`%u`) keeps every
 device to its own branch. Birth and death share one retained topic (`state`), because MQTT keeps
 order per topic only.
@@ -17,7 +19,7 @@ from functools import lru_cache
 from typing import ClassVar, Literal, get_args
 
 from fleetledger.runtime.errors import InvalidValueError
-from fleetledger.schemas.values import DeviceId, FleetId, ValidatedText
+from fleetledger.schemas.values import DeviceId, Digest, FleetId, ValidatedText
 
 PROTOCOL_VERSION = 1
 ROOT = f"fleetledger/{PROTOCOL_VERSION}"
@@ -72,6 +74,17 @@ class FleetTopics:
     def coordinator_state(self) -> Topic:
         """Retained birth or death of the coordinator."""
         return Topic(f"{ROOT}/{self.fleet}/all/state")
+
+    def shared_blocks(self, digest: Digest) -> Topic:
+        """Topic of the blocks of one file, for every device that fetches it."""
+        return _topic(f"{ROOT}/{self.fleet}/all/blk/{digest}")
+
+    def shared_digest(self, topic: str) -> Digest | None:
+        """Return whose blocks a topic carries to every device; None for any other topic."""
+        before, _, digest = topic.rpartition("/")
+        if before != f"{ROOT}/{self.fleet}/all/blk" or not Digest.pattern.fullmatch(digest):
+            return None
+        return Digest.known(digest)
 
     def up(self, device: DeviceId, leaf: UpLeaf) -> Topic:
         """Topic on which `device` sends."""

@@ -44,9 +44,9 @@ CEILINGS: dict[str, Room] = {
     "learning": Room(19450, 7.9, 9.4, 28, 228),
     "methods": Room(18400, 11.8, 14.8, 36, 144),
     "runtime": Room(3450, 7.9, 9.6, 14, 42),
-    "schemas": Room(6850, 7.8, 11.1, 4, 64),
+    "schemas": Room(6850, 7.8, 11.1, 4, 65),
     "simulator": Room(34650, 11.5, 13.9, 48, 528),
-    "transport": Room(7700, 8.1, 9.6, 7, 103),
+    "transport": Room(8050, 7.9, 9.4, 7, 108),
 }
 
 

@@ -5,9 +5,9 @@ by user name and never by client id, which a client is free to choose. They name
 nobody makes topics of their own, whose retained messages the broker would keep.
 
     user          publishes                            receives
-    a device      up/<itself>/LEAF                     down/<itself>/LEAF, all/state
+    a device      up/<itself>/LEAF                     down/<itself>/LEAF, all/state, all/blk
                   proxy/up/<itself>/LEAF               proxy/down/<itself>/LEAF
-    coordinator   up, down, all/state                  up, down, all/state
+    coordinator   up, down, all/state, all/blk         up, down, all/state, all/blk
     proxy         as a device, and proxy/down          as a device, and proxy/up
 
 What devices say to the proxy is thus kept from the coordinator, and what it answers too. The
@@ -45,12 +45,13 @@ def _below(branch: str, who: str, leaves: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{branch}/{who}/{leaf}" for leaf in leaves)
 
 
-_COORDINATOR = (*_below("up", "+", UP_LEAVES), *_below("down", "+", DOWN_LEAVES), "all/state")
+_ALL = ("all/state", "all/blk/+")
+_COORDINATOR = (*_below("up", "+", UP_LEAVES), *_below("down", "+", DOWN_LEAVES), *_ALL)
 _DEVICE: dict[Action, tuple[str, ...]] = {
     "publish": (*_below("up", "%u", UP_LEAVES), *_below("proxy/up", "%u", PROXY_UP_LEAVES)),
     "receive": (
         *_below("down", "%u", DOWN_LEAVES),
-        "all/state",
+        *_ALL,
         *_below("proxy/down", "%u", PROXY_DOWN_LEAVES),
     ),
 }

@@ -8,6 +8,9 @@ The rules:
   before;
 - it asks for missing blocks, as many at once as the measured rate allows, and again when they do
   not come;
+- where there is a topic that all devices share it listens there and takes what is sent to others,
+  until what it asked for is overdue twice or the broker holds blocks back for it too long: then
+  its own topic is left;
 - where the blocks can be had by another way, from a web server, it takes them from there and asks
   its peer for none, until that way ends, brings a wrong block or none for too long, or is found, at
   half of the time, to be too slow for the rest;
@@ -49,6 +52,10 @@ log = logging.getLogger("transport.blocks")
 
 ELSEWHERE_SECONDS = 20.0
 """For each block that comes by another way; then it is left."""
+LONGEST_LAG_SECONDS = 5.0
+"""By which shared blocks may come later than the quickest did; then the device is too slow."""
+_MISSES = 2
+"""After which a device does not listen to what is shared: it is lost on the way."""
 _LIST_ATTEMPTS = 3
 """After so many wrong lists the offer, and not the network, is to blame."""
 
@@ -62,6 +69,8 @@ class BlockCounts:
     """Taken over from an old part file."""
     elsewhere: int = 0
     """Accepted, and come by another way."""
+    shared: int = 0
+    """Accepted, and sent to every device."""
     asked: int = 0
     """Requests for one block, repeats included."""
     unwanted: int = 0
@@ -124,8 +133,16 @@ class BlockReceiver:
         self._elsewhere_ends = float("inf")
         """When the other way is left, unless a block comes."""
         self._halfway = now + (deadline - now) / 2
+        self._shares = False
+        self._misses, self._excused_until = 0, 0.0
+        self._quickest = float("inf")
+        """Shortest time of a shared block from its sender, by clocks that may differ."""
         if destination.exists() and file_digest(destination) == offer.digest:
             self.outcome = FetchedFile(destination)
+
+    def share(self) -> None:
+        """Listen to blocks that the peer sends to all who fetch them, where there are several."""
+        self._shares = self.offer.block_count > 1
 
     def requests(self, now: float) -> list[BlockRequest]:
         """Return what to ask for now; nothing once there is an outcome."""
@@ -150,6 +167,10 @@ class BlockReceiver:
         if not indices:
             return []
         self.counts.asked += len(indices)
+        repeated = self._wanted.repeated(indices)
+        if repeated and now >= self._excused_until:
+            self._misses += 1
+            self._excused_until = now + self._pacer.retry_after
         return [
             BlockRequest(
                 digest=self.offer.digest,
@@ -157,8 +178,23 @@ class BlockReceiver:
                 section=self._section,
                 indices=tuple(indices),
                 together=self._pacer.together,
+                repeated=repeated,
+                lacks_from=self._lacks_from if self.listens else None,
             )
         ]
+
+    @property
+    def listens(self) -> bool:
+        """Whether blocks that are sent to every device are wanted."""
+        if not self._shares or self._misses >= _MISSES or self.outcome is not None:
+            return False
+        return self._open_elsewhere is None and self._elsewhere is None
+
+    @property
+    def _lacks_from(self) -> int:
+        if self._part is not None:
+            return self._wanted.untouched_from
+        return self.offer.block_count if PartFile.lies_beside(self._destination) else 0
 
     def next_time(self, now: float) -> float:
         """Return when `requests` should be called, if nothing arrives before."""
@@ -174,16 +210,31 @@ class BlockReceiver:
     def reconnected(self, now: float) -> None:
         """Ask again at once for everything under way: the answers went with the connection."""
         self._heard = now
+        self._excused_until = now + self._pacer.retry_after
         self._wanted.lapse(self._pacer, now)
 
-    def receive(self, label: BlockData, blocks: bytes | memoryview, now: float) -> None:
-        """Take blocks that arrived in one message, those that are wanted and right."""
+    def receive(
+        self,
+        label: BlockData,
+        blocks: bytes | memoryview,
+        now: float,
+        *,
+        shared_at: float | None = None,
+    ) -> None:
+        """Take blocks that arrived in one message, those that are wanted and right.
+
+        Of what was sent to every device, at `shared_at` by the sender's clock, all that are missing
+        are wanted; else those alone that were asked for.
+        """
         if self.outcome is not None or (label.digest, label.section) != (
             self.offer.digest,
             self._section,
         ):
             self.counts.unwanted += 1
             return
+        if shared_at is not None:
+            self._quickest = min(self._quickest, now - shared_at)
+            self._shares &= now - shared_at < self._quickest + LONGEST_LAG_SECONDS
         size, first = self.offer.block_size, None
         for at in range(0, len(blocks), size):
             if self.outcome is not None:
@@ -193,10 +244,13 @@ class BlockReceiver:
                 self.counts.corrupt += 1
                 continue
             asked = self._wanted.arrived(index)
-            if asked is None:
+            if asked is None and (shared_at is None or not self._wanted.brought(index)):
                 self.counts.unwanted += 1
                 continue
-            if first is None:
+            self.counts.shared += shared_at is not None
+            if first is None and asked is None:
+                self._pacer.came(len(block))
+            elif first is None and asked is not None:
                 first = asked
                 self._pacer.arrived(len(blocks) - at, asked, now)
             self.counts.accepted += 1

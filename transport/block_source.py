@@ -98,17 +98,26 @@ class BlockSource:
         Raises `BlockError` if the request is for other data or another block size, or if the file
         has changed or gone.
         """
+        for index, count in _runs(request.indices, self.most_together(request)):
+            yield from self.run(request, index, count)
+
+    def run(
+        self, request: BlockRequest, index: int, count: int
+    ) -> Iterator[tuple[BlockData, bytes]]:
+        """Return blocks that follow each other with their bytes; none if they are past the end."""
+        block = self._blocks(request.section, index, count)
+        if block:
+            label = BlockData(digest=self.offer.digest, section=request.section, index=index)
+            yield label, block
+
+    def most_together(self, request: BlockRequest) -> int:
+        """Return how many blocks a message to answer a request may have; raise as `answer` does."""
         if (request.digest, request.block_size) != (self.offer.digest, self.offer.block_size):
             raise BlockError(
                 f"request: for {request.digest.short}… in blocks of {request.block_size}, here is "
                 f"{self.offer.digest.short}… in blocks of {self.offer.block_size}"
             )
-        together = min(request.together, MAX_ATTACHMENT_BYTES // self.offer.block_size)
-        for index, count in _runs(request.indices, together):
-            block = self._blocks(request.section, index, count)
-            if block:
-                label = BlockData(digest=self.offer.digest, section=request.section, index=index)
-                yield label, block
+        return min(request.together, MAX_ATTACHMENT_BYTES // self.offer.block_size)
 
     def _blocks(self, section: Section, index: int, count: int) -> bytes:
         start, end = index * self.offer.block_size, (index + count) * self.offer.block_size

@@ -46,6 +46,8 @@ class Fetch:
     deadline: float
     elsewhere: OpenAlternative | None = None
     """Begins to bring its blocks by another way than from the peer."""
+    shares: bool = False
+    """Whether its peer may send blocks to all who fetch them."""
     future: Future[Path] = field(default_factory=Future)
 
     def clashes_with(self, other: Fetch) -> bool:
@@ -106,11 +108,12 @@ class Fetches:
         label: BlockData,
         block: bytes | memoryview,
         now: float,
+        shared_at: float | None = None,
     ) -> None:
-        """Hand blocks to the transfer that wants them."""
+        """Hand blocks to the transfer that wants them; `shared_at` as its `receive` takes it."""
         for fetch, receiver in list(self._active):
             if (fetch.peer, fetch.offer.digest) == (peer, label.digest):
-                receiver.receive(label, block, now)
+                receiver.receive(label, block, now, shared_at=shared_at)
                 self._settle(fetch, receiver, now)
 
     def refuse(self, peer: DeviceId, refusal: BlockRefusal, now: float) -> None:
@@ -129,6 +132,10 @@ class Fetches:
         for fetch, receiver in [item for item in self._active if item[0].offer.digest == digest]:
             receiver.abandon(reason, NotWantedError)
             self._settle(fetch, receiver, now)
+
+    def shared(self) -> set[Digest]:
+        """Return of what the blocks are wanted that all devices are sent."""
+        return {fetch.offer.digest for fetch, receiver in self._active if receiver.listens}
 
     def disconnected(self) -> None:
         """Let no transfer end because nothing comes: nothing can."""
@@ -199,6 +206,8 @@ class Fetches:
         except OSError as error:
             fetch.fail(f"cannot read {fetch.destination}: {error}")
             return
+        if fetch.shares:
+            receiver.share()
         if not self._connected:
             receiver.disconnected()
         self._active.append((fetch, receiver))

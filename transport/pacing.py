@@ -60,6 +60,10 @@ class Pacer:
         if asked.first:
             self.round_trip = _blend(self.round_trip, elapsed, _ROUND_TRIP_GAIN)
 
+    def came(self, size: int) -> None:
+        """Count `size` bytes that nobody was asked for: they took their part of the rate."""
+        self.delivered += size
+
     @property
     def window(self) -> int:
         """Blocks that may be under way."""

@@ -55,6 +55,11 @@ class PartFile:
                 self.path.unlink()  # nothing is in it, and it may have taken the rest of the disk
             raise
 
+    @staticmethod
+    def lies_beside(destination: Path) -> bool:
+        """Return whether blocks of an earlier attempt may lie beside a destination."""
+        return destination.with_name(destination.name + ".part").exists()
+
     def write(self, index: int, block: bytes | memoryview) -> None:
         """Put a block into its place; each is put there once."""
         start, rest = index * self._offer.block_size, memoryview(block)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -40,8 +40,10 @@ from fleetledger.transport.interface import (
     Disconnected,
     Event,
     IncomingMessage,
+    OutgoingMessage,
 )
 from fleetledger.transport.meter import Counts
+from fleetledger.transport.shared_blocks import Audience, SharedBlocks
 
 log = logging.getLogger("transport.blocks")
 
@@ -111,8 +113,9 @@ class BlockExchange:
     """Serves and fetches over `connection`, which it starts, reads and stops.
 
     With `device` it is that device's side; without, the coordinator's, whose peers are all
-    devices. `may_serve(peer, digest)` is asked for every request, in the exchange's thread. It
-    lives once: after `stop` make another.
+    devices. `may_serve(peer, digest)` is asked for every request, in the exchange's thread; without
+    it everything is for every device, and what several fetch at once is sent once to all of them.
+    It lives once: after `stop` make another.
     """
 
     def __init__(
@@ -122,7 +125,7 @@ class BlockExchange:
         sender: Sender,
         *,
         device: DeviceId | None = None,
-        may_serve: Callable[[DeviceId, Digest], bool] = lambda peer, digest: True,
+        may_serve: Callable[[DeviceId, Digest], bool] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.connection = connection
@@ -135,6 +138,7 @@ class BlockExchange:
         """Messages that made no sense here, and requests for what is not served."""
         self.trouble = ""
         """What went wrong with its connection last; empty since the broker took it."""
+        self._device = device
         self._wire = BlockWire(topics, sender, device, clock)
         self._clock = clock
         self._may_serve = may_serve
@@ -142,6 +146,10 @@ class BlockExchange:
         self._https_received = 0
         """Bytes that came by HTTP, by sources that are not among these any more."""
         self._sources: dict[Digest, BlockSource] = {}
+        self._shares = not topics.branch
+        """Whether the coordinator is at one of both ends: a proxy has no topic for all."""
+        self._shared = SharedBlocks()
+        self._listening: set[Digest] = set()
         self._answers = BlockReplies()
         self._fetches = Fetches() if device is not None else Fetches(_PATIENCE_SECONDS)
         self._asked: list[Fetch | Digest] = []
@@ -216,7 +224,8 @@ class BlockExchange:
         exchange has stopped.
         """
         elsewhere = None if url is None or self.https is None else partial(self._begin_https, url)
-        fetch = Fetch(offer, destination, peer, self._clock.seconds() + seconds, elsewhere)
+        deadline, shares = self._clock.seconds() + seconds, self._shares and peer == self._device
+        fetch = Fetch(offer, destination, peer, deadline, elsewhere, shares)
         with self._lock:
             if self._ended:
                 raise BlockError(f"{offer.digest.short}…: the exchange has stopped")
@@ -281,11 +290,23 @@ class BlockExchange:
             else:
                 self._fetches.cancel(item, self._clock.seconds())
         for peer, request in self._fetches.requests(self._clock.seconds()):
+            if request.lacks_from is not None:
+                self._listen({*self._listening, request.digest})
             try:
                 self.connection.publish(self._wire.request(peer, request))
             except TransportError as error:
                 log.debug("request not sent, it will be repeated: %s", error)
+        if self._listening:
+            self._listen(self._fetches.shared())
         self._answers.send_some(self.connection.publish)
+
+    def _listen(self, digests: set[Digest]) -> None:
+        """Listen to what is sent to every device of these data, and of no other."""
+        for digest in digests - self._listening:
+            self.connection.subscribe(self._wire.shared_filter(digest), qos=0)
+        for digest in self._listening - digests:
+            self.connection.unsubscribe(self._wire.shared_filter(digest))
+        self._listening = digests
 
     def due(self) -> float:
         """Return when the next turn is due if nothing comes before; infinity if none is."""
@@ -321,24 +342,46 @@ class BlockExchange:
             case BlockRequest() as request:
                 self._answer(heard.peer, request)
             case BlockData() as label:
-                self._fetches.deliver(heard.peer, label, heard.block, self._clock.seconds())
+                shared_at = None if heard.shared_ms is None else heard.shared_ms / 1_000
+                now = self._clock.seconds()
+                self._fetches.deliver(heard.peer, label, heard.block, now, shared_at)
             case BlockRefusal() as refusal:
                 self._fetches.refuse(heard.peer, refusal, self._clock.seconds())
 
     def _answer(self, peer: DeviceId, request: BlockRequest) -> None:
         source = self._sources.get(request.digest)
-        if source is None or not self._may_serve(peer, request.digest):
+        asked = self._may_serve
+        if source is None or (asked is not None and not asked(peer, request.digest)):
             reason = f"{request.digest.short}… is not served to {peer}; ask for what is offered now"
             refusal = BlockRefusal(digest=request.digest, reason=reason)
             self._answers.add(peer, iter([self._wire.refusal(peer, refusal)]))
             raise BlockError(reason)
-        blocks = source.answer(request)
-        answer = (
-            self._wire.data(peer, label, block, source.digest_of(label, block))
-            for label, block in blocks
-        )
+        audience = None
+        if asked is None and self._shares and self._device is None:
+            now = self._clock.seconds()
+            audience = self._shared.audience(request.digest, now)
+            audience.note(peer, request, now)
+        answer = self._answer_in_blocks(peer, request, source, audience)
         if not self._answers.add(peer, answer, len(request.indices)):
             raise BlockError(f"too many requests at once; {peer} has to ask again")
+
+    def _answer_in_blocks(
+        self, peer: DeviceId, request: BlockRequest, source: BlockSource, audience: Audience | None
+    ) -> Iterator[OutgoingMessage]:
+        """Yield blocks as messages, each decided when it is sent."""
+        if audience is None or request.section == "list":
+            for label, block in source.answer(request):
+                yield self._wire.data(peer, label, block, source.digest_of(label, block))
+            if audience is not None:
+                audience.has_list(peer)
+            return
+        for run in audience.runs(peer, request, source.most_together(request)):
+            for label, block in source.run(request, run.first, run.count):
+                digest = source.digest_of(label, block)
+                if run.to_all:
+                    yield self._wire.shared(label, block, digest)
+                else:
+                    yield self._wire.data(peer, label, block, digest)
 
     def _end(self, reason: str) -> None:
         with self._lock:

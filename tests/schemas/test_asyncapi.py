@@ -31,7 +31,7 @@ def resolved(ref: str) -> Any:
 
 
 def operations_of(entry: CatalogueEntry, branch: str) -> list[dict[str, Any]]:
-    address = branch.replace("<device>", "{device}")
+    address = branch.replace("<device>", "{device}").replace("<digest>", "{digest}")
     return [
         operation
         for operation in DOCUMENT["operations"].values()
@@ -49,7 +49,7 @@ def test_every_message_has_one_operation_on_each_of_its_topics(
     upwards = branch.split("/", maxsplit=1)[0] == "up" or branch.startswith("proxy/up")
     assert operation["action"] == ("send" if upwards else "receive")
     assert operation["bindings"]["mqtt"]["retain"] == entry.retained
-    unconfirmed = branch.rpartition("/")[2] in {"hb", "req", "blk"}
+    unconfirmed = branch.removesuffix("/<digest>").rpartition("/")[2] in {"hb", "req", "blk"}
     assert operation["bindings"]["mqtt"]["qos"] == (0 if unconfirmed else 1)
 
 
@@ -73,7 +73,7 @@ def test_every_reference_leads_somewhere() -> None:
 
 
 def test_every_leaf_of_the_topics_is_spoken_on() -> None:
-    leaves = {branch.rpartition("/")[2] for _, branch in EVERY}
+    leaves = {branch.removesuffix("/<digest>").rpartition("/")[2] for _, branch in EVERY}
     assert leaves == {*UP_LEAVES, *DOWN_LEAVES, "state"}
 
 

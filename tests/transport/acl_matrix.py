@@ -9,7 +9,7 @@ from typing import get_args
 
 from fleetledger.schemas.envelope import COORDINATOR, PROXY
 from fleetledger.schemas.topics import DOWN_LEAVES, UP_LEAVES, Branch, FleetTopics
-from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.schemas.values import DeviceId, Digest, FleetId
 from fleetledger.transport.brokers.folder import BrokerFolder, write_broker_folder
 from tests.transport.standalone import free_port
 from tests.transport.worlds import A, B
@@ -17,17 +17,25 @@ from tests.transport.worlds import A, B
 DEVICES = (A, B, DeviceId("dev-c"))
 USERS = (*DEVICES, COORDINATOR, PROXY)
 FLEET = FleetId("mill")
+DIGEST = Digest.of(b"a model")
 ORDINARY = FleetTopics(FLEET)
 
 
-UNUSED = ("up/dev-a/of-its-own", "up/dev-a/msg/deeper", "down/dev-a/msg", "all/of-its-own")
+UNUSED = (
+    "up/dev-a/of-its-own",
+    "up/dev-a/msg/deeper",
+    "down/dev-a/msg",
+    "all/of-its-own",
+    "all/blk",
+    f"all/blk/{DIGEST}/deeper",
+)
 """Topics below everybody's own branches that nobody uses."""
 PROXY_LEAVES = {"up": ("msg", "req", "blk"), "down": ("rcpt", "req", "blk")}
 
 
 def all_topics() -> list[str]:
     """Return every topic of a fleet of the three devices, some unused ones, and another fleet's."""
-    found = [str(ORDINARY.coordinator_state)]
+    found = [str(ORDINARY.coordinator_state), str(ORDINARY.shared_blocks(DIGEST))]
     found += [f"fleetledger/1/{FLEET}/{below}" for below in UNUSED]
     found.append(str(FleetTopics(FleetId("other")).up(A, "msg")))
     for branch in get_args(Branch):
@@ -50,7 +58,7 @@ def may_publish(user: str, topic: str) -> bool:
     if not _is_used(topic):
         return False
     match topic.split("/")[3:]:
-        case ["all", _]:
+        case ["all", *_]:
             return user == COORDINATOR
         case ["up", device, _]:
             return user in (device, COORDINATOR)
@@ -68,7 +76,7 @@ def may_receive(user: str, topic: str) -> bool:
     if not _is_used(topic):
         return False
     match topic.split("/")[3:]:
-        case ["all", _]:
+        case ["all", *_]:
             return True
         case ["up", _, _]:
             return user == COORDINATOR

@@ -160,11 +160,11 @@ def die_with_will(broker: RunningBroker, user: str, topic: str, version: int) ->
 
 
 def test_the_matrix_is_as_large_as_promised() -> None:
-    assert len(TOPICS) == 1 + 2 * 3 * (5 + 6) + 5
+    assert len(TOPICS) == 2 + 2 * 3 * (5 + 6) + 7
     tried = len(DEVICES) * len(TOPICS) * 2 * 2
-    assert tried == 864
+    assert tried == 900
     used = [topic for topic in TOPICS if any(may_receive(user, topic) for user in USERS)]
-    assert len(used) == 1 + 3 * (5 + 6) + 3 * (3 + 3)
+    assert len(used) == 2 + 3 * (5 + 6) + 3 * (3 + 3)
     for topic in used:  # somebody hears whatever gets through, on each of them
         assert any(may_publish(user, topic) for user in USERS)
 

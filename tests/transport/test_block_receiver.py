@@ -280,7 +280,7 @@ def test_a_lost_connection_is_answered_by_asking_again_at_once(tmp_path: Path) -
 
     receiver.reconnected(1.0)
 
-    assert receiver.requests(1.0) == [first]
+    assert receiver.requests(1.0) == [first.model_copy(update={"repeated": 1})]
 
 
 def test_a_late_answer_is_still_taken(tmp_path: Path) -> None:
