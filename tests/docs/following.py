@@ -1,6 +1,5 @@
 """Follows a page of the documentation: writes its files, and puts its lines where it says."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -8,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.rooms import ROOMS
+from tests.simulator.unrendered import without_pictures
 from tests.test_architecture import ROOT
 
 BLOCK = re.compile(
@@ -66,14 +66,13 @@ def changed(text: str, diff: str) -> str:
 def run(root: Path, *arguments: str) -> str:
     """Run Python's `-m` in the copy; return what it printed."""
     own = {
-        "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}",
         "FLEETLEDGER_CACHE": str(root / "cache"),
         "COLUMNS": "100",
     }
     done = subprocess.run(
         [sys.executable, "-B", "-m", *arguments],
         cwd=root,
-        env={**os.environ, **own},
+        env={**without_pictures(root / "src", root), **own},
         capture_output=True,
         text=True,
         check=False,

@@ -17,6 +17,9 @@ from fleetledger.simulator.datasets.loading import DATA_SETS
 from fleetledger.transport.brokers import find_mosquitto
 from tests.outside import nothing_stays
 from tests.rooms import ROOT
+from tests.simulator.unrendered import unrendered
+
+__all__ = ["unrendered"]
 
 FOLDER = ROOT / "docs" / "notebooks"
 APPLICATION = "an_agent_in_an_application.ipynb"
@@ -65,6 +68,7 @@ def test_it_is_kept_without_what_it_printed_and_is_linked(path: Path) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.nightly  # docs/examples/own_study.py does the same by day
 def test_a_method_and_a_network_of_ones_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,7 @@ from fleetledger.coordinator.topics.stages.entries import StageClosed, StageOpen
 from fleetledger.runtime.registry import MODULES_VARIABLE
 from fleetledger.transport.brokers import find_mosquitto
 from tests.rooms import ROOT
+from tests.simulator.unrendered import without_pictures
 from tests.test_packaging import copy_source
 
 pytestmark = pytest.mark.torch
@@ -64,7 +65,7 @@ def test_it_prints_matrix_forgetting_and_its_own_metric(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, STUDY.name, "run"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **ONE_THREAD},
+        env={**without_pictures(ROOT / "src"), **ONE_THREAD},
         capture_output=True,
         text=True,
         check=False,

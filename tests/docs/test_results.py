@@ -7,7 +7,10 @@ import matplotlib.figure
 
 from fleetledger.simulator.metrics.headline import METRICS
 from tests.outside import nothing_stays
+from tests.simulator.unrendered import unrendered
 from tests.test_architecture import ROOT
+
+__all__ = ["unrendered"]
 
 PAGE = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 

@@ -9,6 +9,7 @@ import pytest
 
 import fleetledger as fl
 from fleetledger.runtime.registry import MODULES_VARIABLE
+from tests.simulator.unrendered import without_pictures
 from tests.test_architecture import ROOT
 
 PAGE = (ROOT / "docs" / "your-own.md").read_text(encoding="utf-8")
@@ -19,7 +20,12 @@ def test_server_momentum_runs_and_moves_the_model(tmp_path: Path) -> None:
     (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "momentum.py").write_text(program)
     done = subprocess.run(
-        [sys.executable, "momentum.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, "momentum.py"],
+        cwd=tmp_path,
+        env=without_pictures(ROOT / "src"),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     without, with_it = re.findall(r"beta (?:0.0|0.5): ([0-9.]+) %", done.stdout)
     assert float(with_it) > float(without) > 10

@@ -1,7 +1,6 @@
 """The page on networks of one's own, whose blocks are a program that runs."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulator.unrendered import without_pictures
 from tests.test_architecture import ROOT
 
 PAGE = ROOT / "docs" / "your-own-network.md"
@@ -24,7 +24,10 @@ def test_the_blocks_of_the_page_train_export_and_see_inner_layers(tmp_path: Path
     assert asked.count("quiet") == 2
     program = tmp_path / "own.py"
     program.write_text("\n".join((network, run, method, asked)), encoding="utf-8")
-    environment = {**os.environ, "FLEETLEDGER_CACHE": str(tmp_path / "cache")}
+    environment = {
+        **without_pictures(ROOT / "src"),
+        "FLEETLEDGER_CACHE": str(tmp_path / "cache"),
+    }
     done = subprocess.run(
         [sys.executable, program],
         cwd=tmp_path,

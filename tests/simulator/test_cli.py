@@ -1,6 +1,5 @@
 """The verbs of `fleetledger simulate`, as a person calls them."""
 
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 from fleetledger import command_line
 from fleetledger.simulator.scenario.shipped import shipped_names, shipped_text
 from fleetledger.simulator.scenario.studies import study_names, study_text
+from tests.simulator.unrendered import without_pictures
 
 ROOT = Path(__file__).parents[2]
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -23,7 +23,7 @@ def simulate(*arguments: str, folder: Path, **variables: str) -> subprocess.Comp
     return subprocess.run(
         [sys.executable, "-m", "fleetledger", "simulate", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200", **variables},
+        env={**without_pictures(ROOT / "src"), "COLUMNS": "200", **variables},
         capture_output=True,
         text=True,
         timeout=300,

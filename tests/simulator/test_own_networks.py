@@ -1,13 +1,15 @@
 """A fleet that trains a network from outside: the same bits on light agents, workers and MQTT."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.rooms import ROOT
+from tests.simulator.unrendered import without_pictures
 
 PROGRAM = """
 import json
@@ -55,7 +57,7 @@ def trunks_of(tmp_path: Path, engines: dict[str, object]) -> list[tuple[str, lis
     program = tmp_path / "own.py"
     program.write_text(PROGRAM, encoding="utf-8")
     environment = {
-        **os.environ,
+        **without_pictures(ROOT / "src"),
         "FLEETLEDGER_CACHE": str(tmp_path / "cache"),
         "OMP_NUM_THREADS": "1",  # as workers and agents have
     }

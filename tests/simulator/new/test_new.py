@@ -17,6 +17,7 @@ from fleetledger.simulator.new.package import KINDS, Kind, PackageName, write_pa
 from fleetledger.transport.brokers import find_mosquitto
 from tests.docs.test_notebooks import APPLICATION, run_notebook
 from tests.rooms import ROOT
+from tests.simulator.unrendered import without_pictures
 
 RULES = "E,F,I,B,UP,D,ANN,SIM,RET,PTH,PT"
 LEFT_OUT = "D102,D103,D107,D203,D213"
@@ -35,7 +36,7 @@ follow_imports = skip
 BY_DAY = [
     pytest.param("method", marks=pytest.mark.torch),
     pytest.param("network", marks=[pytest.mark.torch, pytest.mark.nightly]),
-    "dataset",
+    pytest.param("dataset", marks=pytest.mark.nightly),
     pytest.param("app", marks=pytest.mark.nightly),
 ]
 
@@ -55,8 +56,7 @@ def written(folder: Path, kind: Kind) -> Path:
 def run(package: Path, *words: str) -> str:
     """Run Python in a package's folder, where it is found, and return what it says."""
     told = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, (package, ROOT / "src", ROOT))),
+        **without_pictures(package, ROOT / "src", ROOT),
         "FLEETLEDGER_CACHE": str(package.parent / "cache"),
     }
     done = subprocess.run(

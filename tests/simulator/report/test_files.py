@@ -134,6 +134,7 @@ def test_scenario_machine_command_and_notes_are_on_the_page(page: Page, run):
     assert "A device came late; its data were counted in this stage. (seed 1, stage 2;" in page.text
 
 
+@pytest.mark.usefixtures("dots")
 def test_sections_of_what_was_not_there_are_left_out(tmp_path: Path):
     results = write_fake_run(tmp_path, Shape(stages=1, devices=1, seeds=(1,)))
     written = write_report(tmp_path, results)
@@ -144,11 +145,15 @@ def test_sections_of_what_was_not_there_are_left_out(tmp_path: Path):
     assert "matrix.png" not in [path.name for path in written]
 
 
-def test_a_report_is_written_again_over_an_older_one(run):
-    folder, results, written = run
-    page = (folder / "report.html").read_bytes()
-    assert write_report(folder, results) == written
-    assert (folder / "report.html").read_bytes() == page
+@pytest.mark.usefixtures("dots")
+def test_a_report_is_written_again_over_an_older_one(tmp_path: Path):
+    results = write_fake_run(tmp_path, SHAPE)
+    written = write_report(tmp_path, results)
+    before = {path: path.read_bytes() for path in written}
+    for path in written:
+        path.write_bytes(b"of before")
+    assert write_report(tmp_path, results) == written
+    assert {path: path.read_bytes() for path in written} == before
 
 
 @pytest.mark.parametrize("content", [None, '{"stage": 1}\n'])

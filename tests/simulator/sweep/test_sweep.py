@@ -13,6 +13,8 @@ from fleetledger.simulator.metrics.results import FILE_NAME, RunResults
 from fleetledger.simulator.sweep.cases import Axis, make_cases, read_cases, write_cases
 from fleetledger.simulator.sweep.runs import Beside
 from fleetledger.simulator.verbs import resume_sweep, sweep
+from tests.rooms import ROOT
+from tests.simulator.unrendered import without_pictures
 
 RIDGES = "method.settings.ridge=[1e2, 1e6]"
 
@@ -74,8 +76,9 @@ def test_a_sweep_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_runs_go_beside_each_other_and_a_failed_one_is_made_good_afterwards(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PYTHONPATH", without_pictures(ROOT / "src")["PYTHONPATH"])
     out = tmp_path / "sweep"
     made = make_cases(out, ["digits-tiny"], ["seeds=[1, 2]"], [Axis.read(RIDGES)])
     write_cases(out, made)

@@ -375,6 +375,7 @@ def caption_of(results: RunResults, file: str) -> str:
     return next(item.shown(results).caption for item in GALLERY if item.file == file)
 
 
+@pytest.mark.usefixtures("dots")
 def test_captions_speak_of_what_is_drawn_and_of_nothing_else(results: RunResults):
     assert "Dashed" in caption_of(results, "accuracy.png")
     assert "Dotted" in caption_of(results, "accuracy.png")

@@ -1,0 +1,1 @@
+"""What programs find that tests start; see `tests.simulator.unrendered`."""
