@@ -146,7 +146,7 @@ def test_more_forms_than_are_kept_are_not_compiled(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("name", "forms"),
     [
-        ("fedhaf head, stack", 1),
+        pytest.param("fedhaf head, stack", 1, marks=pytest.mark.nightly),
         ("rounds mlp, stack", 2),
         pytest.param("rounds resnet8, stack", 2, marks=pytest.mark.nightly),
     ],

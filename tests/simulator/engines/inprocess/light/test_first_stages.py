@@ -40,6 +40,12 @@ def what() -> Prepared:
     return prepared(scenario())
 
 
+@pytest.fixture(scope="module")
+def whole(what: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Learned:
+    """What comes of the run that nothing cuts off."""
+    return learn(LightEngine, what, tmp_path_factory.mktemp("whole"))
+
+
 def assert_same(one: Learned, two: Learned) -> None:
     assert two.models == one.models
     assert means(two) == means(one)
@@ -48,20 +54,22 @@ def assert_same(one: Learned, two: Learned) -> None:
         assert first.contributions == second.contributions
 
 
-def test_the_entries_are_those_of_agents_that_act(what: Prepared, tmp_path: Path) -> None:
-    timed = learn(InProcessEngine, what, tmp_path / "timed")
-    light = learn(LightEngine, what, tmp_path / "light")
-    assert said(light.ledger) == said(timed.ledger)
-    assert_same(timed, light)
-    assert len(means(light)) == 2
-    assert len(light.bodies(BackboneImported)) == 1
-
-
-@pytest.mark.parametrize("calls", [2, 4, 6])
-def test_a_run_that_was_cut_off_while_devices_counted_goes_on(
-    what: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
+def test_the_entries_are_those_of_agents_that_act(
+    what: Prepared, whole: Learned, tmp_path: Path
 ) -> None:
-    whole = learn(LightEngine, what, tmp_path / "whole")
+    timed = learn(InProcessEngine, what, tmp_path / "timed")
+    assert said(whole.ledger) == said(timed.ledger)
+    assert_same(timed, whole)
+    assert len(means(whole)) == 2
+    assert len(whole.bodies(BackboneImported)) == 1
+
+
+@pytest.mark.parametrize(
+    "calls", [4, *(pytest.param(calls, marks=pytest.mark.nightly) for calls in (2, 6))]
+)
+def test_a_run_that_was_cut_off_while_devices_counted_goes_on(
+    what: Prepared, whole: Learned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Counting, "_give", cut_after(calls, Counting._give))
         with pytest.raises(CutError):

@@ -68,7 +68,7 @@ class CutError(Exception):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("steps", [pytest.param(1, marks=pytest.mark.nightly), 3])
 def test_a_run_that_is_cut_off_before_a_score_is_told_goes_on(
     what: Prepared,
     light: Learned,

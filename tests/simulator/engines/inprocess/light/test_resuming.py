@@ -24,6 +24,11 @@ from tests.simulator.rounds.small import prepared, small
 pytestmark = pytest.mark.torch
 
 
+def by_night(*values: int) -> list[Any]:
+    """Further points of the same kind as one that is tried by day."""
+    return [pytest.param(value, marks=pytest.mark.nightly) for value in values]
+
+
 class CutError(Exception):
     """The process ends here."""
 
@@ -67,14 +72,14 @@ def assert_goes_on(what: Prepared, whole: Learned, folder: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 3])
+@pytest.mark.parametrize("rounds", [2, 3, *by_night(1)])
 def test_after_a_round(what: Prepared, whole: Learned, tmp_path: Path, rounds: int) -> None:
     with pytest.raises(CutError):
         learn(LightEngine, what, tmp_path / "cut", cut_at(rounds, lambda _: None))
     assert_goes_on(what, whole, tmp_path)
 
 
-@pytest.mark.parametrize("lot", [1, 2, 6, 8])
+@pytest.mark.parametrize("lot", [2, 6, *by_night(1, 8)])
 def test_among_the_answers_of_a_round_some_of_which_are_in_the_ledger(
     what: Prepared, whole: Learned, tmp_path: Path, lot: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,7 +92,7 @@ def test_among_the_answers_of_a_round_some_of_which_are_in_the_ledger(
     assert_goes_on(what, whole, tmp_path)
 
 
-@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("number", [3, *by_night(1)])
 def test_between_the_closing_of_a_round_and_its_mean(
     what: Prepared, whole: Learned, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

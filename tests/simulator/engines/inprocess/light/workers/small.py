@@ -11,6 +11,15 @@ from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.scenario.model import Scenario
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means, said
 
+REMEMBERING_HALVED: dict[str, Any] = {
+    "preset": "flwf-2t",
+    "exemplars": 12,
+    "averaging": "plain",
+    "upload": "int16",
+}
+"""Much of what a device may keep and send at once: digests are equal if each part of it is."""
+NOISE_OF_DEVICES: dict[str, Any] = {"privacy": {"clip": 0.5, "noise": 0.3, "where": "local"}}
+
 
 def with_workers(what: Prepared, number: int = 2, **engine: Any) -> Prepared:
     content = what.scenario.model_dump(mode="json")

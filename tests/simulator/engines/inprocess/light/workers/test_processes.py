@@ -35,6 +35,8 @@ from fleetledger.simulator.engines.inprocess.light.workers.processes import Proc
 from fleetledger.simulator.errors import EngineError
 from tests.simulator.engines.inprocess.light.both import learn, means
 from tests.simulator.engines.inprocess.light.workers.small import (
+    NOISE_OF_DEVICES,
+    REMEMBERING_HALVED,
     alone_and_together,
     assert_same,
     waited_for,
@@ -82,17 +84,14 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Lots:
 @pytest.mark.parametrize(
     "settings",
     [
-        {},
-        {"preset": "fedavg-exemplars", "exemplars": 12},
-        {"preset": "flwf-2t"},
-        {"preset": "fed-ewc"},
-        {"averaging": "plain", "upload": "int16"},
-        {"privacy": {"clip": 0.5, "noise": 0.3}},
-        {"privacy": {"clip": 0.5, "noise": 0.3, "where": "local"}},
-    ],
-    ids=[
-        *("weights", "exemplars", "own models", "two phases", "half the bytes"),
-        *("noise of the coordinator", "noise of devices"),
+        pytest.param(REMEMBERING_HALVED, id="exemplars, own models, half the bytes"),
+        pytest.param({"preset": "fed-ewc"}, id="two phases"),
+        pytest.param(NOISE_OF_DEVICES, id="noise of devices"),
+        pytest.param(
+            {"privacy": {"clip": 0.5, "noise": 0.3}},
+            id="noise of the coordinator",
+            marks=pytest.mark.nightly,  # drawn where nothing is trained; test_both_gears.py by day
+        ),
     ],
 )
 def test_they_train_as_the_engine_alone_does(
@@ -106,7 +105,10 @@ def test_they_train_as_the_engine_alone_does(
 
 @pytest.mark.parametrize(
     "scenario",
-    [lambda: distilling(rounds={"per_stage": 1}), lambda: on_features("fedhaf")],
+    [
+        lambda: distilling(rounds={"per_stage": 1}),
+        lambda: on_features("fedhaf", rounds={"per_stage": 1}),
+    ],
     ids=["images and logits are shared", "features of a frozen network"],
 )
 def test_what_differs_by_phase_and_by_input_comes_out_the_same(

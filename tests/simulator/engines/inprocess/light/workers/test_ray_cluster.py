@@ -67,17 +67,12 @@ def on_ray(what: Prepared, number: int, **engine: Any) -> Prepared:
 
 
 @pytest.mark.parametrize(
-    ("kind", "number"),
-    [
-        ("inprocess", 2),
-        ("ray", 2),
-        *(pytest.param("ray", number, marks=pytest.mark.nightly) for number in (1, 3)),
-    ],
+    "number", [2, *(pytest.param(number, marks=pytest.mark.nightly) for number in (1, 3))]
 )
-def test_wherever_and_however_many_they_are_entries_sums_and_models_are_equal(
-    kind: str, number: int, what: Prepared, alone: Learned, tmp_path: Path
+def test_however_many_they_are_entries_sums_and_models_are_equal(
+    number: int, what: Prepared, alone: Learned, tmp_path: Path
 ) -> None:
-    assert_same(alone, learn(waited_for, with_workers(what, number, kind=kind), tmp_path))
+    assert_same(alone, learn(waited_for, on_ray(what, number), tmp_path))
 
 
 @pytest.mark.nightly

@@ -24,6 +24,8 @@ from fleetledger.simulator.engines.inprocess.light.workers.threads import (
 from fleetledger.simulator.errors import EngineError
 from tests.simulator.engines.inprocess.light.both import learn
 from tests.simulator.engines.inprocess.light.workers.small import (
+    NOISE_OF_DEVICES,
+    REMEMBERING_HALVED,
     alone_and_together,
     assert_same,
     waited_for,
@@ -58,13 +60,8 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[int]]:
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        {},
-        {"preset": "flwf-2t"},
-        {"averaging": "plain", "upload": "int16"},
-        {"privacy": {"clip": 0.5, "noise": 0.3, "where": "local"}},
-    ],
-    ids=["weights", "own models", "half the bytes", "noise of devices"],
+    [REMEMBERING_HALVED, NOISE_OF_DEVICES],
+    ids=["exemplars, own models, half the bytes", "noise of devices"],
 )
 def test_they_train_as_the_engine_alone_does(
     settings: dict[str, Any], tmp_path: Path, trained: set[int]
@@ -78,7 +75,10 @@ def test_they_train_as_the_engine_alone_does(
 
 @pytest.mark.parametrize(
     "scenario",
-    [lambda: distilling(rounds={"per_stage": 1}), lambda: on_features("fedhaf")],
+    [
+        lambda: distilling(rounds={"per_stage": 1}),
+        lambda: on_features("fedhaf", rounds={"per_stage": 1}),
+    ],
     ids=["images and logits are shared", "features of a frozen network"],
 )
 def test_what_differs_by_phase_and_by_input_comes_out_the_same(
