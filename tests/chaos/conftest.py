@@ -17,3 +17,10 @@ __all__ = ["one_thread"]
 def trials() -> Iterator[Trials]:
     with fast_folder() as folder:
         yield Trials(folder)
+
+
+@pytest.fixture(scope="session")
+def rollouts() -> Iterator[Trials]:
+    """Fleets that get a candidate once they have learned."""
+    with fast_folder() as folder:
+        yield Trials(folder, rollouts=True)

@@ -5,13 +5,12 @@ More: `python -m tests.chaos --rollouts --seeds 0-499`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.faults import CALM, Crash, Troubles
-from tests.chaos.runs import fast_folder, run_troubles
+from tests.chaos.runs import run_troubles
 from tests.chaos.test_seeds import blocks
 from tests.chaos.trials import Trials
 
@@ -20,12 +19,6 @@ LOST = 4
 """A class is lost, and the candidate is measured once it runs: everything happens in groups."""
 POINTS, APART = 900, 113
 """A little more than a program passes in a calm run."""
-
-
-@pytest.fixture(scope="module")
-def rollouts() -> Iterator[Trials]:
-    with fast_folder() as folder:
-        yield Trials(folder, rollouts=True)
 
 
 @pytest.mark.parametrize("first", blocks(BY_DAY, SEEDS, AT_ONCE))

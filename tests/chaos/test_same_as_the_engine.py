@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from fleetledger.simulator.run.preparation import PreparedSeed
 from tests.chaos.material import prepare
 from tests.chaos.outcome import FleetOutcome
 from tests.chaos.rollout_checks import ends_of
-from tests.chaos.runs import fast_folder, run_undisturbed
+from tests.chaos.runs import run_undisturbed
 from tests.chaos.trials import Trials
 from tests.simulator.engines.inprocess.small import Quiet, fleet_of, learn_all
 
@@ -34,12 +33,6 @@ def test_real_pictures_and_networks_give_the_engine_s_aggregate_and_head(
     end = run_undisturbed(material, tmp_path / "fleet")
     assert (end.aggregate, end.head) == (last.aggregate, last.head)
     assert end.class_names == last.model_classes
-
-
-@pytest.fixture(scope="module")
-def rollouts() -> Iterator[Trials]:
-    with fast_folder() as folder:
-        yield Trials(folder, rollouts=True)
 
 
 @pytest.mark.parametrize(

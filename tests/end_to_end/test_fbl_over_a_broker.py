@@ -29,7 +29,12 @@ from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
 
 pytest.importorskip("sklearn.datasets")
-pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [
+    *(pytest.mark.torch, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)),
+    # By day: programs that train, LGA and DCID; scenes on a device, device_agent/models/scenes;
+    # two tasks of them learned by whole agents, simulator/rounds/test_scenes.py.
+    pytest.mark.nightly,
+]
 
 BOTH, OLD, NEWCOMER = DEVICES = TrainingFleet.devices
 FIRST, SECOND = ("0", "1"), ("2", "3")

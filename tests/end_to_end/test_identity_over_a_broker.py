@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -40,9 +39,13 @@ map_width = 40
 """
 
 
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[ProcessFleet]:
-    """A camera that alone has `vertical`, and a garden that alone has `horizontal`."""
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessFleet]:
+    """A camera that alone has `vertical`, and a garden that alone has `horizontal`.
+
+    Every test goes on with what is there, and leaves all programs running.
+    """
+    tmp_path = tmp_path_factory.mktemp("identity")
     logs = tmp_path / "logs"
     logs.mkdir()
     with (
@@ -103,20 +106,21 @@ def is_asked(fleet: ProcessFleet) -> bool:
 
 
 def test_replaced_hardware_takes_nothing_away_until_somebody_says_so(fleet: ProcessFleet) -> None:
+    before = samples(fleet)
     replace(fleet, range(1000, 1006))
     fleet.until(lambda: is_asked(fleet))
     fleet.until(lambda: fleet.status(CAMERA).outbox == 1)
     assert "24 samples" in fleet.operator("coordinator", "status", code=ExitCode.NEEDS_A_PERSON)
-    assert samples(fleet) == 48
+    assert samples(fleet) == before
     fleet.operator("device", "replaced", CAMERA, "keep")
-    fleet.until(lambda: samples(fleet) == 54)
+    fleet.until(lambda: samples(fleet) == before + 6)
     assert not is_asked(fleet)
 
     replace(fleet, range(2000, 2003))
     fleet.until(lambda: is_asked(fleet))
-    assert samples(fleet) == 54
+    assert samples(fleet) == before + 6
     fleet.operator("device", "replaced", CAMERA, "drop")
-    fleet.until(lambda: samples(fleet) == 51)  # what was kept stays, the 6 leave, 3 came
+    fleet.until(lambda: samples(fleet) == before + 3)  # what was kept stays, the 6 leave, 3 came
     assert fleet.entries(ContributionWithdrawn) == []
     fleet.operator("ledger", "verify")
 
@@ -124,7 +128,7 @@ def test_replaced_hardware_takes_nothing_away_until_somebody_says_so(fleet: Proc
 def test_devices_give_nothing_to_two_coordinators_and_all_to_the_one_that_is_left(
     fleet: ProcessFleet,
 ) -> None:
-    copy = fleet.folder / "copy"
+    before, copy = samples(fleet), fleet.folder / "copy"
     shutil.copytree(fleet.home, copy)
     fleet.start("copy", "coordinator", "serve", "--home", str(copy))
     fleet.until(lambda: "another one runs for fleet" in fleet.said("copy"))
@@ -132,15 +136,16 @@ def test_devices_give_nothing_to_two_coordinators_and_all_to_the_one_that_is_lef
     fleet.until(lambda: "The coordinator cannot do its work: " in needs(fleet))
     shown = fleet.operator("coordinator", "status", code=ExitCode.NEEDS_A_PERSON)
     assert "stop the one that should not run" in shown
-    bring(fleet, CAMERA, "vertical", range(1000, 1006))
+    bring(fleet, CAMERA, "vertical", range(3000, 3006))
     fleet.until(lambda: fleet.status(CAMERA).outbox == 1)
-    assert samples(fleet) == 48
+    assert samples(fleet) == before
     fleet.stop("copy")
-    fleet.until(lambda: samples(fleet) == 54)
+    fleet.until(lambda: samples(fleet) == before + 6)
     fleet.until(lambda: "cannot do its work" not in needs(fleet))
 
 
 def test_nothing_waits_for_a_retired_device_and_it_can_come_back(fleet: ProcessFleet) -> None:
+    before = samples(fleet)
     fleet.stop(GARDEN)
     fleet.operator("device", "retire", GARDEN, "--reason", "scrapped")
     assert [body.device for _, body in fleet.entries(DeviceRetired)] == [GARDEN]
@@ -152,4 +157,4 @@ def test_nothing_waits_for_a_retired_device_and_it_can_come_back(fleet: ProcessF
     fleet.until(lambda: "retired" in " ".join(told_texts(fleet.status(GARDEN))))
     fleet.operator("coordinator", "admit", GARDEN)
     bring(fleet, GARDEN, "horizontal", range(1000, 1006))
-    fleet.until(lambda: samples(fleet) == 54)
+    fleet.until(lambda: samples(fleet) == before + 6)

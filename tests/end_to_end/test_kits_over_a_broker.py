@@ -137,11 +137,11 @@ def test_devices_join_a_fleet_that_is_served(mosquitto: MosquittoBroker, fleet: 
         fleet.start_coordinator()
         fleet.start_device(0)
         fleet.wait_until_online(1)
-        fleet.provision(60)
-        fleet.start_device(59)
+        fleet.provision(9)
+        fleet.start_device(8)
         fleet.wait_until_online(2)
         fleet.children.stop()
-    assert len(fleet.listed()) == 60
+    assert len(fleet.listed()) == 9
 
 
 @pytest.mark.parametrize("login", [(), ("--login", "password")])

@@ -84,11 +84,11 @@ def start_all_but_first(made: MemoryFleet) -> MemoryDevice:
     return first
 
 
-def test_one_of_four_vanishes_and_the_sum_of_three_is_the_same(
+def test_one_of_four_vanishes_the_sum_of_three_is_the_same_and_it_counts_in_a_later_cohort(
     tmp_path: Path, unmasked: dict[int, Digest]
 ) -> None:
     with fleet_of(tmp_path, MASKS) as made:
-        start_all_but_first(made)
+        first = start_all_but_first(made)
         assert learned(made, 3) == unmasked[3]
         (silent,) = made.entries(CohortSilent)
         assert isinstance(silent, CohortSilent)
@@ -104,13 +104,6 @@ def test_one_of_four_vanishes_and_the_sum_of_three_is_the_same(
             lambda: all("sums of at least 3" in made.devices[n].status().masks for n in NAMES[1:])
         )
 
-
-def test_what_vanished_counts_in_a_later_cohort(
-    tmp_path: Path, unmasked: dict[int, Digest]
-) -> None:
-    with fleet_of(tmp_path, MASKS) as made:
-        first = start_all_but_first(made)
-        learned(made, 3)
         first.start()
         # Two others get pictures of a class, so that there are three again.
         for at, name in enumerate(NAMES[1:3]):

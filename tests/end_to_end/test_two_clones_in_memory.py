@@ -57,6 +57,7 @@ def found(fleet: MemoryFleet, *machines: MemoryDevice) -> DeviceDoubled:
     return body
 
 
+@pytest.mark.nightly  # over a real broker by day, in test_a_cloned_card_over_a_broker.py
 def test_a_copied_card_costs_the_original_nothing(fleet: MemoryFleet, tmp_path: Path) -> None:
     camera = give_192(fleet)
     before = dict(fleet.coordinator.engine.core.state.contributions.counted)

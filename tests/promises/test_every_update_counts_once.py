@@ -13,7 +13,7 @@ import pytest
 from tests.promises.troubled_fleet import PATIENCE, Story, troubled, undisturbed
 
 SEEDS = range(20)
-BY_DAY = 4
+BY_DAY = 2
 """So many seeds, each with all kinds of troubles; the others repeat that at other moments."""
 pytestmark = pytest.mark.timeout(PATIENCE)
 

@@ -16,7 +16,7 @@ from tests.promises.silent_devices import DEVICES, HONEST, measure
 @pytest.mark.broker
 @pytest.mark.skipif(find_mosquitto() is None, reason="needs mosquitto on the PATH")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("silent", [1, 5])
+@pytest.mark.parametrize("silent", [pytest.param(1, marks=pytest.mark.nightly), 5])
 def test_every_honest_payload_comes_although_silent_ones_were_offered_before(
     tmp_path: Path, silent: int
 ) -> None:

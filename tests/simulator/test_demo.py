@@ -148,7 +148,10 @@ def test_another_number_of_agents_and_another_broker_give_the_same_sums(two_agen
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly), signal.SIGKILL],
+)
 def test_an_interrupted_demo_leaves_no_program_behind(tmp_path: Path, number: signal.Signals):
     out = tmp_path / "run"
     command = [sys.executable, "-m", "fleetledger", "demo", "--out", str(out), "--agents", "2"]

@@ -68,7 +68,7 @@ TRAINING = (
 """Need torch, also where it only learns the encoder."""
 BY_DAY = ("digits-fedhaf",)
 """Features of a frozen network. The others are by night: `mqtt/` trains by rounds, and programs of
-DCID, LGA and FBL are in `tests/end_to_end`."""
+DCID and LGA are in `tests/end_to_end`."""
 SUMS = ("digits", "digits-blurry", "digits-domains", "digits-pooled", "sensors")
 ROLLOUTS = ("digits-rollout-", "digits-adapter")
 NOT_HERE = {
@@ -98,7 +98,7 @@ SMALL = dict.fromkeys(TRAINING, _TRAINS) | {
         "data.scenes.train=100",
         "data.scenes.test=20",
     ),
-    "digits-fedhaf": _SMALL,
+    "digits-fedhaf": (*_SMALL, "data.per_class=40", "data.test_per_class=10"),
     "digits-lga": (*_TRAINS, "rounds.cohort=2", "method.settings.inversion_steps=20"),
     "digits-stsa-adapted": (_SMALL[0], "method.first_stage.rounds=2"),
     "text-tiny": (
@@ -161,6 +161,7 @@ def assert_equal(what: Prepared, folder: Path) -> None:
             assert flat(one) == flat(many), f"{make.__name__}, stage {one.stage}"
 
 
+@pytest.mark.nightly  # opened by reports, below, by day
 @pytest.mark.parametrize("name", QUICK)
 def test_a_small_scenario_is_recorded_alike(name: str, tmp_path: Path):
     assert_equal(prepared(name), tmp_path)

@@ -1,4 +1,7 @@
-"""Robust rounds in a simulated fleet: one model whoever carries them out, and who poisons it."""
+"""Robust rounds in a simulated fleet: one model whoever carries them out, and who poisons it.
+
+Programs over a broker carry them out in `engines/mqtt/test_rounds.py`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,6 @@ from fleetledger.schemas.values import Digest
 from fleetledger.simulator.engines import rounds
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
-from fleetledger.simulator.engines.mqtt.engine import MqttEngine
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.sections import RoundSettings
 from tests.coordinator.replay.stories import replay
@@ -99,13 +101,6 @@ def test_workers_and_whole_agents_come_to_the_same_and_replay_too(
 def test_both_sides_called_by_hand_come_to_the_same(tmp_path: Path) -> None:
     for ledger, hand in rounds_by_hand(prepared(fleet(mean="median")), tmp_path):
         assert ledger == hand
-
-
-@pytest.mark.broker
-def test_programs_come_to_the_same(tmp_path: Path) -> None:
-    scenario = fleet(devices=3, mean="median")
-    programs = learned(MqttEngine, scenario, tmp_path / "seed-1")
-    assert of_rounds(programs) == of_rounds(learned(LightEngine, scenario, tmp_path / "light"))
 
 
 def poisoned(tmp_path: Path, factor: float, **robust: Any) -> list[WeightsAveraged]:

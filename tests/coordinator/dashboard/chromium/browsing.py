@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,10 +19,8 @@ from fleetledger.coordinator.dashboard.page import Page
 
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
-SIZES = {"wide": (1280, 900), "narrow": (390, 844)}
-SCHEMES = ("light", "dark")
-COLOURS = ("color-contrast", "link-in-text-block")
-"""Rules of axe that look at colours. All others find the same in every scheme."""
+SIZES = {"wide": (1280, 900, "light"), "narrow": (390, 844, "dark")}
+"""Width, height, and the scheme of colours: no width has colours of its own."""
 _TOO_WIDE = """() => {
     const whole = document.scrollingElement;
     if (whole.scrollWidth <= whole.clientWidth) return [];
@@ -107,21 +105,22 @@ def example_pages(page: Any, url: str, pages: tuple[Page, ...]) -> dict[str, str
     return found
 
 
-def violations_in_schemes(page: Any) -> list[str]:
-    """Return what axe finds in light colours, and of colours in dark ones."""
+def wrong_in_sizes(page: Any) -> list[str]:
+    """Return what stands out of a window, and what axe finds, in every size."""
     wrong = []
-    for scheme, rules in zip(SCHEMES, ((), COLOURS), strict=True):
+    for size, (width, height, scheme) in SIZES.items():
+        page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=scheme)
-        wrong += [f"{scheme}: {one}" for one in violations(page, rules)]
+        wrong += [f"{size}: too wide: {one}" for one in too_wide(page)]
+        wrong += [f"{size}, {scheme}: {one}" for one in violations(page)]
     return wrong
 
 
-def violations(page: Any, rules: Sequence[str] = ()) -> list[str]:
-    """Return what axe finds on a page that is serious or critical, by all rules or by some."""
+def violations(page: Any) -> list[str]:
+    """Return what axe finds on a page that is serious or critical."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(_axe())
-    options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
-    found = page.evaluate("options => axe.run(options)", options)
+    found = page.evaluate("() => axe.run({resultTypes: ['violations']})")
     return [
         f"{one['id']} ({one['impact']}): {one['nodes'][0]['html']}"
         for one in found["violations"]

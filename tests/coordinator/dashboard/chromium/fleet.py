@@ -23,7 +23,7 @@ PATIENCE = 120.0
 
 
 class RealFleet:
-    """Broker, coordinator and five agents; it learns when it is told to."""
+    """Broker, coordinator and agents; it learns when it is told to."""
 
     def __init__(self, folder: Path, changes: Sequence[str] = ()) -> None:
         scenario = load_scenario("demo", changes)

@@ -15,11 +15,9 @@ from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.transport.pages.people import Person, Role
 from fleetledger.transport.pages.server import ListenAddress, link_of, listen, server_of
 from tests.coordinator.dashboard.chromium.browsing import (
-    SIZES,
     Browsing,
     chromium,
-    too_wide,
-    violations_in_schemes,
+    wrong_in_sizes,
 )
 from tests.device_agent.models.inbox.doubting import a_home, doubt
 
@@ -72,10 +70,7 @@ def test_the_page_is_whole_readable_and_open_to_everybody(browser: Any, home: Ag
         page.wait_for_selector("#undo")
         page.check(f"input[value='{images[2]}']")
         wrong = []
-        for size, (width, height) in SIZES.items():
-            page.set_viewport_size({"width": width, "height": height})
-            wrong += [f"{size}: too wide: {one}" for one in too_wide(page)]
-            wrong += [f"{size}, {one}" for one in violations_in_schemes(page)]
+        wrong += wrong_in_sizes(page)
         assert not wrong, "\n".join(wrong)
 
 
