@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from fleetledger.coordinator.core.state_fold import state_of
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.export.preprocessing_file import preprocessing_toml
 from fleetledger.schemas.arrays import ArrayPreprocessing
@@ -26,7 +28,20 @@ pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 DEVICES = ("left-wrist", "right-wrist")
 FIRST, SECOND = tuple(ACTIVITIES)[:3], tuple(ACTIVITIES)[3:]
 TRAIN, TEST, MOMENTS = 60, 20, 64
-SETTINGS = '[method]\nname = "stsa"\n\n[method.settings]\nform = "exact"\nmap_width = 256\n'
+SETTINGS = """\
+[stages]
+quiet_seconds = 1
+
+[models]
+solve_every_seconds = 1
+
+[method]
+name = "stsa"
+
+[method.settings]
+form = "exact"
+map_width = 256
+"""
 SENSOR = ArrayPreprocessing(mode="array", shape=(6, MOMENTS), input_name="window")
 
 
@@ -82,11 +97,15 @@ class Fleet(ProcessFleet):
         return accuracy
 
     def measured(self, known: int) -> float | None:
-        """Return the share of right answers on both devices by the newest model they share."""
-        if self.samples() < TRAIN * known:
+        """Return the share of right answers on both devices by a model of everything they gave."""
+        with ledger_of(self.home) as ledger:
+            state = state_of(ledger)
+        newest = state.models.newest
+        if self.samples() < TRAIN * known or newest is None or newest.exported is None:
             return None
-        version = self.status(DEVICES[0]).active_version
-        found = [] if version is None else self.evaluations(version)
+        if not state.contributions.unchanged_since(newest.solved.ledger_size):
+            return None
+        found = self.evaluations(newest.exported.version)
         if [len(each.results) for each in found] != [known] * len(DEVICES):
             return None
         results = [result for each in found for result in each.results.values()]

@@ -69,7 +69,7 @@ class Program:
             time.sleep(0.05)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def program() -> Iterator[Program]:
     running = Program()
     yield running
@@ -107,11 +107,6 @@ def test_a_fleet_with_a_clock_of_its_own_is_shown_at_the_time_of_its_newest_entr
         assert clock() == ledger.checkpoint.time_ns
 
 
-def test_it_ends_when_its_parent_lets_go(program: Program):
-    program.process.stdin.close()
-    assert program.process.wait(PATIENCE) == 0
-
-
 def test_a_port_that_another_has_is_told(program: Program):
     port = program.started.url.rpartition(":")[2]
     command = [
@@ -124,3 +119,9 @@ def test_a_port_that_another_has_is_told(program: Program):
     run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert run.returncode == 1
     assert "cannot listen there" in json.loads(run.stdout)["problem"]
+
+
+def test_it_ends_when_its_parent_lets_go(program: Program):
+    """The last test: it is the program of all."""
+    program.process.stdin.close()
+    assert program.process.wait(PATIENCE) == 0

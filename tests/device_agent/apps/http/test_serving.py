@@ -91,6 +91,18 @@ def program(home: ServingHome) -> Iterator[Program]:
         started.kill()
 
 
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """A program that is only asked, and goes on answering with model 1."""
+    made = ServingHome(tmp_path_factory.mktemp("asked") / "agent-home")
+    made.switch(exported(1))
+    started = Program(made.folder)
+    try:
+        yield started
+    finally:
+        started.kill()
+
+
 def test_pictures_get_classes_and_the_version_that_said_so(
     home: ServingHome, program: Program
 ) -> None:
@@ -127,22 +139,22 @@ def version_told(answer: http.client.HTTPResponse) -> int:
     raise AssertionError("the stream ended")
 
 
-def test_tensors_are_asked_by_the_open_inference_protocol(program: Program) -> None:
-    assert program.ask("GET", "/v2/health/ready")[0] == 200
-    status, metadata = program.ask("GET", "/v2/models/active")
+def test_tensors_are_asked_by_the_open_inference_protocol(asked: Program) -> None:
+    assert asked.ask("GET", "/v2/health/ready")[0] == 200
+    status, metadata = asked.ask("GET", "/v2/models/active")
     assert (status, metadata["versions"]) == (200, ["1"])
     tensor = metadata["inputs"][0]
     shape = [2, *tensor["shape"][1:]]
     count = 1
     for size in shape:
         count *= size
-    asked = {"name": tensor["name"], "shape": shape, "datatype": "FP32", "data": [0.5] * count}
-    status, answer = program.ask(
-        "POST", "/v2/models/active/infer", json.dumps({"id": "7", "inputs": [asked]})
+    given = {"name": tensor["name"], "shape": shape, "datatype": "FP32", "data": [0.5] * count}
+    status, answer = asked.ask(
+        "POST", "/v2/models/active/infer", json.dumps({"id": "7", "inputs": [given]})
     )
     assert (status, answer["id"], answer["model_version"]) == (200, "7", "1")
     assert [one["shape"][0] for one in answer["outputs"]] == [2, 2]
-    assert program.ask("GET", "/v2/models/active/versions/9/ready")[0] == 404
+    assert asked.ask("GET", "/v2/models/active/versions/9/ready")[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -156,25 +168,25 @@ def test_tensors_are_asked_by_the_open_inference_protocol(program: Program) -> N
     ],
 )
 def test_a_tensor_that_does_not_fit_is_refused_in_words(
-    change: dict[str, Any], text: str, program: Program
+    change: dict[str, Any], text: str, asked: Program
 ) -> None:
-    _, metadata = program.ask("GET", "/v2/models/active")
+    _, metadata = asked.ask("GET", "/v2/models/active")
     tensor = metadata["inputs"][0]
-    asked = {"name": tensor["name"], "shape": [1, *tensor["shape"][1:]], "datatype": "FP32"}
-    body = json.dumps({"inputs": [{**asked, "data": [], **change}]})
-    status, answer = program.ask("POST", "/v2/models/active/infer", body)
+    given = {"name": tensor["name"], "shape": [1, *tensor["shape"][1:]], "datatype": "FP32"}
+    body = json.dumps({"inputs": [{**given, "data": [], **change}]})
+    status, answer = asked.ask("POST", "/v2/models/active/infer", body)
     assert status == 400
     assert text in answer["error"]
 
 
-def test_what_is_no_picture_or_too_large_or_from_a_browser_is_refused(program: Program) -> None:
-    status, answer = program.ask("POST", "/v1/predict", b"no picture")
+def test_what_is_no_picture_or_too_large_or_from_a_browser_is_refused(asked: Program) -> None:
+    status, answer = asked.ask("POST", "/v1/predict", b"no picture")
     assert (status, "error" in answer) == (400, True)
     headers = {"content-length": str(2**30)}
-    assert program.ask("POST", "/v1/predict", b"", headers)[0] == 413
+    assert asked.ask("POST", "/v1/predict", b"", headers)[0] == 413
     elsewhere = {"origin": "https://elsewhere.example"}
-    assert program.ask("GET", "/v1/model", headers=elsewhere)[0] == 403
-    assert program.ask("POST", "/v1/segment", models.picture("dark"))[0] == 409
+    assert asked.ask("GET", "/v1/model", headers=elsewhere)[0] == 403
+    assert asked.ask("POST", "/v1/segment", models.picture("dark"))[0] == 409
 
 
 def test_a_socket_that_nobody_listens_on_is_replaced_and_a_second_program_is_refused(

@@ -113,6 +113,7 @@ def test_programs_that_wait_for_nobody_come_to_a_model_that_follows_from_the_led
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.nightly  # noise of the coordinator by day in inprocess/light/test_both_gears.py
 def test_programs_clip_and_the_coordinator_adds_noise_of_its_own(tmp_path: Path):
     privacy = {"clip": 0.5, "noise": 0.1}
     private = {"settings": {"privacy": privacy}}
@@ -128,6 +129,7 @@ def test_programs_clip_and_the_coordinator_adds_noise_of_its_own(tmp_path: Path)
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.nightly  # in one process by day, in inprocess/light/workers/test_processes.py
 def test_programs_whose_weights_diverge_end_the_run_in_words(tmp_path: Path):
     fleet = prepared(
         small(
