@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 from math import log
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks import RESULTS_FOLDER
 from benchmarks.papers.one_table.cases import (
     BUDGET,
     GRADIENT_BOUND,
@@ -31,6 +35,13 @@ from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.scenario.loading import load_scenario
 
 MEBI = 2**20
+_NOT_TOLD_APART = (
+    ("stsa-compact", "stsa-printed"),
+    ("pooled", "fed3r"),
+    ("fedhaf-calibrated", "fedavg-exemplars"),
+    ("lga", "glfc"),
+)
+"""As the README says of rows."""
 
 
 @pytest.fixture
@@ -65,6 +76,22 @@ def test_a_rate_is_tried_on_a_seed_of_its_own_and_no_test_image(
     assert scenario.seeds == (TUNING_SEED,)
     assert scenario.data.root in {str(material.held_out), str(material.held_out_pictures)}
     assert scenario.method.settings[str(method.rate)] == method.rates[0]
+
+
+def test_every_accuracy_and_group_of_the_readme_is_one_of_the_table() -> None:
+    runs = json.loads((RESULTS_FOLDER / "one_table.json").read_text("utf-8"))["runs"]
+    rows = {
+        tuple(f"{mean(run[of] for run in seeds.values()):.1f}" for of in ("average", "last"))
+        for seeds in runs.values()
+    }
+    readme = (RESULTS_FOLDER.parents[1] / "README.md").read_text("utf-8")
+    table = readme.partition("## Which method")[2].partition("\n## ")[0]
+    told = re.findall(r"(\d+\.\d), (\d+\.\d)", table)
+    assert len(told) > 10
+    assert not set(told) - rows
+    letters = {name: letter for letter, name, *_ in groups(ranked(runs))}
+    for names in _NOT_TOLD_APART:
+        assert len({letters[name] for name in names}) == 1, names
 
 
 def test_held_out_images_are_training_images_that_nobody_learns_from() -> None:

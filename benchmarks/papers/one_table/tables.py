@@ -71,7 +71,7 @@ def tables(results: Mapping[str, Any]) -> str:
         f"may send\n{BUDGET / _MEBI:.2f} MiB in a stage; what sends more is marked *, whatever it "
         f"is. Methods of rounds: {ROUNDS} rounds of {EPOCHS} epochs\nin batches of {BATCH} unless "
         f"the row says otherwise, {MEMORY} exemplars on a device where there are any.\n",
-        f"Machine: {told}.\n",
+        f"Machine of the newest run: {told}.\n",
         *_table(_HEAD, [_row(*item) for item in grouped]),
         "## What it costs a device\n",
         _COSTS_TOLD,
