@@ -231,14 +231,17 @@ class ComposedLoss:
         self, parameters: Tensors, buffers: Tensors, frozen: Tree, extras: Tensors, batch: Batch
     ) -> tuple[Tensor, Tensors]:
         """Return the loss of each agent (...) and the new buffers."""
-        inner, mode = self.inner, batch.mode(training=self.training in ("all", "body"))
+        inner, fixed = self.inner, frozen.get(FIXED)
+        body = head = batch.mode(training=self.training in ("all", "body"))
+        if self.training != "all":
+            head = batch.mode(training=self.training == "head")
         outputs = forward_lazily(
             self.network,
-            joined_rows(frozen.get(FIXED, {}), parameters),
+            joined_rows(fixed, parameters) if fixed else parameters,
             buffers,
             batch.inputs,
-            replace(mode, inner=inner) if inner else mode,
-            batch.mode(training=self.training in ("all", "head")),
+            replace(body, inner=inner) if inner else body,
+            head,
         )
         full = _in_full(outputs)
         step = Step(self.network, parameters, frozen, extras, batch, full, self.terms, inner)

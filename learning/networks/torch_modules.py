@@ -1,7 +1,8 @@
 """Modules from outside, carried out by torch: made, described by a dry run, called with tensors.
 
-A module is called by `torch.func.functional_call`, so its own tensors serve as names and shapes
-only. That call puts tensors into the module for its time, hence a copy of it for every thread.
+A module is called with an agent's tensors in the places of its own, as `torch.func.functional_call`
+does it, so its own serve as names and shapes only. Where these places are is found once. They hold
+the agent's for the time of the call, hence a copy of the module for every thread.
 What a module draws in training (dropout) comes from torch's own generator, which every step of
 every agent begins anew by its key: on one machine a result is the same in whatever order agents
 are trained.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from fleetledger.learning.errors import NetworkError, TrainingError
 from fleetledger.learning.networks.module_source import PREFIX, ModuleSource
@@ -61,13 +61,45 @@ class Description:
     """Whether it draws by chance in training."""
 
 
+Place = tuple[dict[str, Any], str]
+"""Tensors of a part of a module by name, and the name of one."""
+
+
 @dataclass(eq=False)
 class Copy:
     """A module that one thread calls, on one device."""
 
     module: nn.Module
     norms: tuple[nn.Module, ...]
+    places: Mapping[str, Sequence[Place]]
+    """Of each tensor by its path, its own first; a shared one has several."""
+    buffers: Mapping[str, Tensor]
     mode: tuple[bool, bool] | None = None
+
+    @classmethod
+    def of(cls, module: nn.Module) -> Copy:
+        """Return a module with its norms and the places of its tensors."""
+        norms = tuple(part for part in module.modules() if isinstance(part, Norms))
+        return cls(module, norms, places_in(module), dict(module.named_buffers()))
+
+    def call(self, state: dict[str, Tensor], inputs: Tensor) -> Any:  # noqa: ANN401 - the module's
+        """Return what the module makes of inputs with tensors by their paths.
+
+        Those that it puts in their places are in `state` afterwards.
+        """
+        places = [(path, self.places[path]) for path in state]
+        own = [held[name] for _, ((held, name), *_) in places]
+        try:
+            for path, every in places:
+                for held, name in every:
+                    held[name] = state[path]
+            return self.module(inputs)
+        finally:
+            for (path, every), before in zip(places, own, strict=True):
+                held, name = every[0]
+                state[path] = held[name]
+                for held, name in every:
+                    held[name] = before
 
     def set_mode(self, *, training: bool, measured: bool) -> None:
         """Let layers train or not, and norms measure or not."""
@@ -167,8 +199,7 @@ def copy_of(
     if key not in kept:
         module = made(body, 0).to(device)
         module = module if change is None else change(module)
-        norms = tuple(part for part in module.modules() if isinstance(part, Norms))
-        kept[key] = Copy(module, norms)
+        kept[key] = Copy.of(module)
         while len(kept) > _KEPT:
             kept.popitem(last=False)
     kept.move_to_end(key)
@@ -209,15 +240,34 @@ def called(
     for path, name in follow.items():
         state[path] = buffers[name].clone() if how.training and not in_place else buffers[name]
     if how.training:  # nor do counters go on in the copy
-        state |= {
-            path: buffer.clone()
-            for path, buffer in copy.module.named_buffers()
-            if path not in state
-        }
-    with watched(copy.module, how.inner, body.name) as seen, _chance(found, how, inputs.device):
-        features = functional_call(copy.module, state, (inputs,))
+        for path, buffer in copy.buffers.items():
+            if path not in state:
+                state[path] = buffer.clone()
+    if not (how.inner or found.draws):
+        features, seen = copy.call(state, inputs), dict[str, Tensor]()
+    else:
+        chance = _chance(found, how, inputs.device)
+        with watched(copy.module, how.inner, body.name) as seen, chance:
+            features = copy.call(state, inputs)
     changed = {name: state[path] for path, name in follow.items()} if how.measured else {}
     return features, changed, seen
+
+
+def places_in(module: nn.Module) -> dict[str, list[Place]]:
+    """Return where a module holds each tensor, by all its paths: there, and where it shares it."""
+    found: dict[str, Place] = {}
+    shared: dict[int, list[Place]] = {}
+    for prefix, part in module.named_modules():
+        for held in (part._parameters, part._buffers):
+            for name, tensor in held.items():
+                if tensor is not None:
+                    place = held, name
+                    found[f"{prefix}.{name}" if prefix else name] = place
+                    shared.setdefault(id(tensor), []).append(place)
+    return {
+        path: [place, *(one for one in shared[id(place[0][place[1]])] if one is not place)]
+        for path, place in found.items()
+    }
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ class Trainable:
     velocities: list[Tensor]
     one: Tensor
     """1 (), by which a loss is differentiated: made once, where the tensors are."""
+    _leaves: dict[str, Tensor] | None = field(default=None, repr=False)
 
     @classmethod
     def copied(cls, parameters: Tensors, momentum: float) -> Trainable:
@@ -41,21 +42,33 @@ class Trainable:
 
     def leaves(self) -> dict[str, Tensor]:
         """Return the tensors by name, on the same memory, as leaves to differentiate by."""
-        leaves = (value.detach().requires_grad_() for value in self.values)
-        return dict(zip(self.names, leaves, strict=True))
+        if self._leaves is None:
+            leaves = (value.detach().requires_grad_() for value in self.values)
+            self._leaves = dict(zip(self.names, leaves, strict=True))
+        return self._leaves
 
     def gradients(self, loss: Tensor, leaves: Tensors) -> list[Tensor]:
         """Return the gradient of the sum of `loss` by each leaf; zero where it does not matter."""
+        of, slope = loss, self._slope_of(loss)
+        if slope is None and loss.dim():
+            of = loss.sum()
         found = torch.autograd.grad(
-            loss,
+            of,
             list(leaves.values()),
-            grad_outputs=self._slope_of(loss),
+            grad_outputs=slope,
             allow_unused=True,
             materialize_grads=True,
         )
         return list(found)
 
-    def _slope_of(self, loss: Tensor) -> Tensor:
+    def _slope_of(self, loss: Tensor) -> Tensor | None:
+        """Return ones to differentiate by; None on the processor.
+
+        There torch makes them, which costs no kernel. A slope that is given has it import SymPy,
+        for a second or two.
+        """
+        if self.one.device.type == "cpu":
+            return None
         one = self.one if loss.dtype == self.one.dtype else self.one.to(loss.dtype)
         return one.expand_as(loss) if loss.dim() else one
 
@@ -70,7 +83,7 @@ class Trainable:
         The processor does it in one pass over the memory, as `torch.optim.SGD` with `fused`; not
         with `nesterov`, where its last bits are others.
         """
-        if not isinstance(rate, Tensor) and not optimiser.nesterov and self._in_one_pass():
+        if not isinstance(rate, Tensor) and not optimiser.nesterov and self._in_one_pass:
             self._fused(gradients, optimiser, rate)
             return
         if optimiser.weight_decay:
@@ -91,6 +104,7 @@ class Trainable:
         else:
             torch._foreach_add_(self.values, directions, alpha=by)
 
+    @cached_property
     def _in_one_pass(self) -> bool:
         """Return whether values lie in the processor's memory as the fused kernel reads them."""
         return (

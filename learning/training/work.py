@@ -66,7 +66,7 @@ class Data:
                 )
 
     def __len__(self) -> int:
-        return len(self.inputs)
+        return int(self.inputs.shape[0])  # `len` of a tensor asks Python first
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +203,8 @@ class Batching:
 
         None is of fewer than `least` rows: three in parts of two are one part.
         """
+        if self.parts == 1 and rows <= self.size:
+            return [rows]
         count = max(1, min(-(-rows // self.part_size), rows // least))
         each, rest = divmod(rows, count)
         return [each + 1] * rest + [each] * (count - rest)
