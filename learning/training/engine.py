@@ -99,6 +99,9 @@ def _groups(works: Sequence[Work]) -> Iterator[list[int]]:
 def _train_group(works: Sequence[Work], settings: TrainingEngineSettings) -> list[Trained]:
     if settings.engine == "loop" or not works[0].batching.count(len(works[0].data)):
         return train_in_loop(works, settings)
+    if settings.engine == "lots":
+        alone = len(works) == 1 or alone_because(works[0]) is not None
+        return train_in_loop(works, settings) if alone else train_stacked(works, settings)
     if settings.engine == "stack":
         return train_in_stacks(works, settings)
     return _faster(works, settings)(works, settings)

@@ -18,7 +18,7 @@ from fleetledger.learning.training.calibration import Calibrations
 from fleetledger.learning.training.devices import products_in_tf32
 from fleetledger.learning.training.shared_inference import SharedInferences
 
-EngineName = Literal["loop", "stack", "auto"]
+EngineName = Literal["loop", "stack", "lots", "auto"]
 StepsName = Literal["eager", "compiled", "captured"]
 State = dict[str, Tensor]
 
@@ -52,6 +52,7 @@ class TrainingEngineSettings:
     """Where and how to compute."""
 
     engine: EngineName = "loop"
+    """`lots`: all works that are given at once in one stack, where they can share it."""
     device: str = "cpu"
     autocast: bool = False
     """bfloat16 where torch deems it safe; weights and their steps stay as they are (float32)."""

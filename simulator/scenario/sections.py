@@ -363,8 +363,9 @@ class EngineSettings(Strict):
     training: Literal["loop", "stack", "auto"] | None = None
     """How `inprocess` trains the devices of a round: `loop`, one after the other; `stack`, as many
     in one call as memory holds, for small networks; `auto`, whichever is faster here for each kind
-    of work, so that last bits may differ from machine to machine. Left out: `auto` on a GPU, and
-    `loop` on the processor."""
+    of work, so that last bits may differ from machine to machine. Left out: `auto` on a GPU; on
+    the processor `loop`, and [stacks of 16](simulator.md#one-after-another-or-in-stacks) for a
+    small network of your own."""
     stack_mib: int | None = Field(default=None, ge=1)
     """Memory that devices in one stack may take; left out, half of what the GPU has free, or an
     eighth of the memory that is available to the processor."""

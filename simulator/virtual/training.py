@@ -77,7 +77,8 @@ class TrainerPoolSettings:
     """How devices are trained, and how long that takes by their clock."""
 
     engine: EngineName | None = "loop"
-    """None: `auto` on a GPU, and `loop` on the processor."""
+    """None: `auto` on a GPU, and `loop` on the processor, where whoever knows the network may stack
+    small ones (`engines.inprocess.light.training_lots`)."""
     device: str = "cpu"
     bfloat16: bool = False
     seconds: float = 10.0

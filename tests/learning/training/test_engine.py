@@ -13,6 +13,7 @@ from fleetledger.learning.training.calibration import Calibration, Kind
 from fleetledger.learning.training.engine import train
 from fleetledger.learning.training.loop import train_alone
 from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stack import train_stacked
 from fleetledger.learning.training.work import Batching, Sgd
 from tests.learning.training.agents import (
     CROSS_ENTROPY,
@@ -210,3 +211,15 @@ def test_bad_work_is_refused_before_any_is_trained():
 
 def test_no_work_gives_no_results():
     assert train([], TrainingEngineSettings("auto")) == []
+
+
+def test_lots_are_one_stack_of_all_that_are_given_and_the_loop_for_those_that_share_none():
+    works = make_works((16, 16, 8), epochs=1)
+    settings = TrainingEngineSettings("lots", stack_bytes=1)  # not asked for
+    together = train(works, settings)
+    for one, expected in zip(together, train_stacked(works, settings), strict=True):
+        assert all(torch.equal(state(one)[name], it) for name, it in state(expected).items())
+    alone = [alone_only(work) for work in works]
+    for one, work in zip(train(alone, settings), works, strict=True):
+        expected = train_alone(work, settings)
+        assert all(torch.equal(state(one)[name], it) for name, it in state(expected).items())

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleetledger.coordinator.errors import BlobError
@@ -21,6 +21,7 @@ from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples
 from fleetledger.simulator.engines.inprocess.light.task import RoundTask
+from fleetledger.simulator.engines.inprocess.light.training_lots import training_lots
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.scenario.sections import PoisonSettings
 from fleetledger.simulator.virtual.answers import Declined, Ended, FinishedMember, Finishing
@@ -163,6 +164,7 @@ class Cohort:
         fields = {**vars(task.instruction), "gives_gradients": place.publishes}
         self._fields: Mapping[str, Any] = fields
         self._engine = place.trainers.for_torch()
+        self._lots = training_lots(task, place.trainers)
         sums = task.opened.robust is None  # else answers are bounded or ranked before
         self._finishing = Finishing(self._side, self._own, self._engine.device, sums=sums)
 
@@ -175,13 +177,19 @@ class Cohort:
 
         Raises `EngineError` for what no later try would make better.
         """
-        if self._place.trainers.way == "loop":
+        trainers, lots = self._place.trainers, self._lots
+        if lots is not None:
+            trainers = replace(trainers, engine="lots")
+            for _, lot in groupby(members, key=lambda member: lots.number(member.device)):
+                yield from self._together(list(lot), trainers)
+            return
+        if trainers.way == "loop":
             yield from map(self._alone, members)
             return
         waiting = iter(members)
-        at_once = number_at_once(self._instruction, self._place.trainers)
+        at_once = number_at_once(self._instruction, trainers)
         while together := list(islice(waiting, at_once)):
-            yield from self._together(together)
+            yield from self._together(together, trainers)
 
     def _alone(self, member: Member) -> TrainedMember:
         began = time.perf_counter()
@@ -194,7 +202,9 @@ class Cohort:
             finished = self._finishing.finished_one(*ended)
         return TrainedMember(member.device, finished, time.perf_counter() - began)
 
-    def _together(self, members: Sequence[Member]) -> Iterator[TrainedMember]:
+    def _together(
+        self, members: Sequence[Member], trainers: TrainerPoolSettings
+    ) -> Iterator[TrainedMember]:
         began = time.perf_counter()
         asked = [self._asked(member) for member in members]
         pictures = self._place.pictures
@@ -204,7 +214,7 @@ class Cohort:
             for member, one in zip(members, asked, strict=True)
         }
         begun = {one: session for one, session in sessions.items() if session is not None}
-        ended = carry_out(begun, self._place.trainers)
+        ended = carry_out(begun, trainers)
         finished = self._finishing.finished(self._poisoned(ended))
         share = (time.perf_counter() - began) / len(members)
         for device in sessions:

@@ -25,6 +25,7 @@ from fleetledger.simulator.engines.inprocess.light.batches import Adding, Done
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources, DeviceHoldings
 from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples, TrainInputs
 from fleetledger.simulator.engines.inprocess.light.task import RoundTask
+from fleetledger.simulator.engines.inprocess.light.training_lots import training_lots
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.scenario.sections import EngineSettings
 from fleetledger.simulator.virtual.answers import Declined
@@ -288,6 +289,8 @@ class AnsweredByWorkers:
         self._pool = dealer.pool
         self._task = dealer.pool.share(replace(task))  # without what was worked out of it
         self._adding = Adding(task, dealer.place, stopwatch)
+        self._together = training_lots(task, dealer.place.trainers)
+        """Devices that nobody may deal apart."""
         self._given: dict[Worker, list[_Lot]] = {}
         """All lots of the round, by who has them; nobody else knows the task."""
         self._waiting: deque[DeviceId] = deque()
@@ -400,7 +403,13 @@ class AnsweredByWorkers:
         share = left // (2 * _LOTS_AT_ONCE * len(self._dealer.workers))
         least, most = int(_LEAST_SECONDS / seconds), int(_LOT_SECONDS / seconds)
         size = max(1, min(_LARGEST_LOT, most, max(least, share)))
-        return [self._waiting.popleft() for _ in range(min(size, left))]
+        devices = [self._waiting.popleft() for _ in range(min(size, left))]
+        lots = self._together
+        while lots is not None and self._waiting:
+            if lots.number(self._waiting[0]) != lots.number(devices[-1]):
+                break
+            devices.append(self._waiting.popleft())
+        return devices
 
     def _done_here(self, devices: Sequence[DeviceId]) -> Sequence[Done]:
         began = time.perf_counter()
