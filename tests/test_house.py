@@ -41,11 +41,11 @@ CEILINGS: dict[str, Room] = {
     "coordinator": Room(55150, 9.1, 11.8, 54, 877),
     "device_agent": Room(24200, 10.8, 13.2, 26, 340),
     "export": Room(7400, 10.3, 13.0, 6, 106),
-    "learning": Room(19450, 7.9, 9.4, 28, 228),
+    "learning": Room(19500, 7.9, 9.4, 28, 228),
     "methods": Room(18400, 11.8, 14.8, 36, 144),
     "runtime": Room(3450, 7.9, 9.6, 14, 42),
     "schemas": Room(6850, 7.8, 11.1, 4, 65),
-    "simulator": Room(34650, 11.5, 13.9, 48, 528),
+    "simulator": Room(34750, 11.5, 13.9, 48, 527),
     "transport": Room(8050, 7.9, 9.4, 7, 108),
 }
 
