@@ -46,8 +46,8 @@ Preset = Literal[
 ]
 
 _LEARNERS: Mapping[str, Mapping[str, Any]] = {
-    "icarl": {"learner": "icarl"},
-    "lucir": {"learner": "lucir", "network": "resnet32_signed"},
+    "icarl": {"learner": "icarl", "evaluation": "nearest-mean"},
+    "lucir": {"learner": "lucir", "network": "resnet32_signed", "imprint_at": "fleet"},
     "erdil": {"learner": "erdil"},
     "tpcil": {"learner": "tpcil"},
 }

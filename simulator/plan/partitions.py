@@ -86,13 +86,14 @@ class PartitionSettings(Strict):
 
     rule: Annotated[str, NameIn(PARTITIONS)] = "dirichlet"
     """`iid`: every class is spread evenly (DCID). `dirichlet`: shares of every class are drawn, and
-    full devices get no more (STSA). `class-share`: every device draws classes of the stage and gets
-    `image_share` of their images, so devices may hold the same image (LGA, FBL). `one-class`: every
-    device gets one class of the stage. `owner`: every device is a natural owner, such as Omniglot's
-    drawer."""
+    full devices get no more (STSA). `site-dirichlet`: every device draws its mix of classes, and
+    gets as many images as another (DCID). `class-share`: every device draws classes of the stage
+    and gets `image_share` of their images, so devices may hold the same image (LGA, FBL).
+    `one-class`: every device gets one class of the stage. `owner`: every device is a natural owner,
+    such as Omniglot's drawer."""
     beta: float = Field(default=0.5, gt=0)
-    """Concentration of `dirichlet`, for each device; smaller is more skewed. DCID's alpha is that
-    of all devices together: divide it by their number."""
+    """Concentration; smaller is more skewed. Of `dirichlet` for each device, of `site-dirichlet`
+    for all classes together: DCID's alpha."""
     full_devices_get_none: bool = True
     """Whether `dirichlet` leaves out devices that hold N/K images already."""
     least_images: int = Field(default=1, ge=0)
@@ -236,8 +237,7 @@ def partition_by_dirichlet(
     `labels` is (N,). For each class, in ascending order, shares are drawn and the shuffled class
     is cut accordingly; all is drawn again until every device has `least_images` samples. With
     `full_devices_get_none` devices that hold N/K samples or more get none of the class and the
-    others share it: the routine of the STSA and LANDER programs. Without it, this is the
-    Dirichlet(alpha p) of DCID with p uniform, where alpha is `beta` times the number of devices.
+    others share it: the routine of the STSA and LANDER programs.
 
     Raises `PartitionError` when there are too few samples, or no draw gives every device enough.
     """
@@ -304,6 +304,31 @@ def _cut(shuffled: list[Indices], cuts: list[Indices], devices: int) -> list[Ind
     return [np.sort(np.concatenate([piece[k] for piece in pieces])) for k in range(devices)]
 
 
+def partition_by_site_dirichlet(
+    labels: Indices, devices: int, settings: PartitionSettings, random: np.random.Generator
+) -> list[Indices]:
+    """Let every device draw its mix of the C classes from Dirichlet(beta p), p_c = 1 / C.
+
+    DCID's non-IID sites, as Hsu et al. deal them (arXiv 1909.06335): devices take turns, and each
+    takes an image of a class drawn by its mix, renormalised to classes of which images are left.
+    `labels` is (N,); numbers of images differ by at most one. Raises `PartitionError` where there
+    are fewer images than devices.
+    """
+    check_enough(len(labels), devices, devices)
+    names, members = np.unique(labels, return_inverse=True)
+    left = [random.permutation(np.flatnonzero(members == c)).tolist() for c in range(len(names))]
+    mixes = random.dirichlet(np.full(len(names), settings.beta / len(names)), devices)
+    parts: list[list[int]] = [[] for _ in range(devices)]
+    open_ = np.ones(len(names))
+    for turn, point in enumerate(random.random(len(labels))):
+        mix = mixes[turn % devices] * open_
+        sums = np.cumsum(mix if mix.sum() > 0 else open_)
+        chosen = int(np.searchsorted(sums, point * sums[-1], side="right"))
+        parts[turn % devices].append(left[chosen].pop())
+        open_[chosen] = bool(left[chosen])
+    return [np.sort(np.array(part, np.int64)) for part in parts]
+
+
 def check_enough(samples: int, least: int, devices: int) -> None:
     """Raise `PartitionError` unless there are devices, and at least `least` samples for them."""
     if devices < 1 or samples < least:
@@ -317,6 +342,7 @@ PARTITIONS.own(
     {
         "iid": Partition(partition_iid),
         "dirichlet": Partition(partition_by_dirichlet),
+        "site-dirichlet": Partition(partition_by_site_dirichlet),
         "class-share": Partition(partition_by_class_share, of_several=True),
         "one-class": Partition(partition_by_one_class),
         "owner": Partition(None),

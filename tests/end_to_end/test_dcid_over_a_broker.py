@@ -49,6 +49,7 @@ name = "dcid"
 
 [method.settings]
 preset = "dcid-icarl"
+evaluation = "head"
 network = "resnet8"
 epochs = 5
 batch = 32

@@ -40,7 +40,7 @@ class Case:
 
     def changes(self, data: Data, core: Path | None) -> list[str]:
         """Return what the case sets in the scenario of some data."""
-        settings = {"preset": self.preset, **self.settings}
+        settings = {"preset": self.preset, **_PINNED.get(self.learner, {}), **self.settings}
         if data == "cifar":
             settings["network"] = _NETWORKS.get(self.learner, "resnet8")
         told = {f"method.settings.{name}": value for name, value in settings.items()}
@@ -54,6 +54,11 @@ class Case:
         return self.seeds[:1] if data in self.once_on else self.seeds
 
 
+_PINNED: Mapping[str, Mapping[str, Any]] = {
+    "icarl": {"evaluation": "head"},
+    "lucir": {"imprint_at": "sites"},
+}
+"""What presets set otherwise: the figures are of these."""
 _NETWORKS = {"lucir": "resnet8_signed"}
 """LUCIR leaves the last ReLU out, as its program does."""
 
@@ -100,7 +105,7 @@ def _beside() -> dict[str, Case]:
         for learner, name in (("icarl", "iCaRL"), ("lucir", "LUCIR"))
         for local, title in (("fedmax", "FedMAX"), ("fedprox", "FedProx"))
     }
-    for learner, name in (("erdil", "ERDIL"), ("tpcil", "TPCIL")):
+    for learner, name in (("erdil", "ERDIL, simple form"), ("tpcil", "TPCIL, simple form")):
         once: tuple[int, ...] = SEEDS[:1]
         basic = Case(f"{name}, FedAvg", learner, f"dcil-{learner}-fedavg", seeds=once)
         cases[f"{learner}-basic"] = basic
@@ -109,7 +114,10 @@ def _beside() -> dict[str, Case]:
 
 
 def _skewed() -> dict[str, Case]:
-    """Return DCID and the basic framework where classes are spread unevenly over the sites."""
+    """Return DCID and the basic framework where classes are spread unevenly over the sites.
+
+    `alpha` deals each class over the sites, `site-alpha` each site its mix of classes.
+    """
     cases = {}
     for kind, preset in (("dcid", "dcid-icarl"), ("basic", "dcil-icarl-fedavg")):
         for alpha in ALPHAS:
@@ -124,6 +132,17 @@ def _skewed() -> dict[str, Case]:
                 "icarl",
                 preset,
                 fields=spread,
+                seeds=SEEDS[:1],
+                data=("cifar",),
+            )
+            cases[f"site-alpha-{alpha:g}-{kind}"] = Case(
+                f"iCaRL, {title}, each site Dirichlet {alpha:g}",
+                "icarl",
+                preset,
+                fields={
+                    "devices.partition.rule": "site-dirichlet",
+                    "devices.partition.beta": alpha,
+                },
                 seeds=SEEDS[:1],
                 data=("cifar",),
             )

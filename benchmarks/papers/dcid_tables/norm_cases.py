@@ -74,7 +74,7 @@ def _dcid(title: str, only: float | None = None, **settings: str) -> NormCase:
 
 
 _MEANS = {"evaluation": "nearest-mean"}
-_LUCIR = {"network": "resnet8_signed"}
+_LUCIR = {"network": "resnet8_signed", "imprint_at": "sites"}
 _FALLING = {"decrease_epochs": [4], "rate_schedule": "session"}
 
 ICARL: Mapping[str, NormCase] = {
@@ -105,6 +105,11 @@ BESIDE: Mapping[str, NormCase] = {
     "lucir-sites": NormCase("LUCIR, mean, imprinted at sites", "dcil-lucir-fedavg", _LUCIR),
     "lucir-fleet": NormCase(
         "LUCIR, mean, imprinted alike", "dcil-lucir-fedavg", {**_LUCIR, "imprint_at": "fleet"}
+    ),
+    "lucir-kept": NormCase(
+        "LUCIR, mean, imprinted alike, statistics stay at sites",
+        "dcil-lucir-fedavg",
+        {**_LUCIR, "imprint_at": "fleet", "running_statistics": "sent"},
     ),
 }
 CASES: Mapping[str, NormCase] = {**ICARL, **BESIDE}

@@ -187,6 +187,7 @@ _SHORT_SEARCH = {
 """A hundred outputs of Gamma, and a search that ends as soon as it finds such pictures."""
 _DCID = {
     "preset": "dcid-icarl",
+    "evaluation": "head",
     **_PERCEPTRON,
     "anchors_per_class": MEMORY // (STAGES * CLASSES_PER_STAGE),
     "shared_per_class": MEMORY // (STAGES * CLASSES_PER_STAGE),

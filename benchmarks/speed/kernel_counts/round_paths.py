@@ -173,7 +173,9 @@ def _of_dcid(phase: str, preset: str | None) -> DcidAssignment:
     network = "resnet8_signed" if alone else "resnet8"
     settings = {"preset": preset, "network": network, "epochs": 1, "batch": 2 * _IMAGES}
     measures = {"distil_epochs": 1, "shared_per_class": 4, "anchors_per_class": 4}
-    return DCID.assign({**settings, **measures, "evaluation": "nearest-mean"}, _SHAPE)
+    return DCID.assign(
+        {**settings, **measures, "evaluation": "nearest-mean", "imprint_at": "sites"}, _SHAPE
+    )
 
 
 def dcid_device(

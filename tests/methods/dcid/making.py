@@ -40,6 +40,8 @@ EXCHANGE = Exchange(
         "shared_per_class": 5,
         "anchors_per_class": 4,
         "distil_rate": 0.01,
+        "evaluation": "head",
+        "imprint_at": "sites",
     },
 )
 assignment = EXCHANGE.assignment

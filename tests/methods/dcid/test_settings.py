@@ -44,6 +44,13 @@ def test_whatever_is_given_beside_a_preset_wins():
     assert DcidSettings(learner="erdil", head="cosine").head_kind == "cosine"
 
 
+def test_icarl_answers_by_its_exemplars_and_lucir_begins_equally_everywhere():
+    for kind in ("dcid-{}", "dcil-{}-fedavg"):
+        assert DcidSettings(preset=kind.format("icarl")).evaluation == "nearest-mean"
+        assert DcidSettings(preset=kind.format("lucir")).imprint_at == "fleet"
+        assert DcidSettings(preset=kind.format("lucir")).evaluation == "head"
+
+
 @pytest.mark.parametrize(
     ("settings", "phases"),
     [

@@ -99,6 +99,7 @@ def distilling(**sections: Any) -> Scenario:
     """Return `small` with DCID, whose first stage is trained in one place; owners share images."""
     settings = {
         "preset": "dcid-icarl",
+        "evaluation": "head",
         "base": "central",
         "anchors_per_class": 2,
         "shared_per_class": 2,
