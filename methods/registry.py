@@ -15,13 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from fleetledger.methods.descriptor import LEARN, Descriptor
 from fleetledger.methods.errors import UnknownMethodError
-from fleetledger.methods.statistics.sides import (
-    CheckedStatistics,
-    ExactAggregate,
-    StatisticsAssignment,
-    StatisticsCoordinator,
-    StatisticsDevice,
-)
 from fleetledger.methods.steps import MethodSteps
 from fleetledger.runtime.errors import cut, shorten
 from fleetledger.runtime.registry import Registry, RegistryError
@@ -29,12 +22,11 @@ from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.requirements import Requirement
 
 if TYPE_CHECKING:
+    from fleetledger.methods.statistics.sides import (
+        AnyStatisticsCoordinator,
+        AnyStatisticsDevice,
+    )
     from fleetledger.methods.training.sides import AnyTrainingCoordinator, AnyTrainingDevice
-
-AnyStatisticsCoordinator = StatisticsCoordinator[
-    StatisticsAssignment, CheckedStatistics, ExactAggregate
-]
-"""Whose it is, is known by its name alone."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +117,10 @@ def descriptors() -> tuple[Descriptor, ...]:
     return tuple(descriptor(name) for name in METHODS)
 
 
-def statistics_device(name: str) -> StatisticsDevice[StatisticsAssignment]:
+def statistics_device(name: str) -> AnyStatisticsDevice:
     """Import and return the device side of a method of statistics."""
+    from fleetledger.methods.statistics.sides import StatisticsDevice  # noqa: PLC0415 - NumPy
+
     found = _known(name).device()
     assert isinstance(found, StatisticsDevice)
     return found
@@ -134,6 +128,8 @@ def statistics_device(name: str) -> StatisticsDevice[StatisticsAssignment]:
 
 def statistics_coordinator(name: str) -> AnyStatisticsCoordinator:
     """Import and return the coordinator side of a method of statistics."""
+    from fleetledger.methods.statistics.sides import StatisticsCoordinator  # noqa: PLC0415 - NumPy
+
     found = _known(name).coordinator()
     assert isinstance(found, StatisticsCoordinator)
     return found

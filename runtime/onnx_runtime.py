@@ -15,6 +15,8 @@ import os
 from typing import Any
 
 VARIABLE = "ORT_DISABLE_TELEMETRY"
+RUNTIME = "onnxruntime"
+"""Its package, and the folder that its libraries lie in."""
 
 
 def onnx_runtime() -> Any:  # noqa: ANN401 - a module without type information

@@ -51,6 +51,26 @@ CASES = (
 )
 
 
+def test_what_a_device_can_learn_is_known_without_numpy() -> None:
+    asking = (
+        "import sys\nfrom fleetledger.methods.registry import METHODS, can_learn\n"
+        "from fleetledger.schemas.presence import Capabilities\n"
+        "able = Capabilities(agent_version='1', python='3', machine='x', features=(), memory_mib=1)\n"
+        "print(*(can_learn(able, name) for name in METHODS), 'numpy' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", asking],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    *able, imported = done.stdout.split()
+    assert len(able) > 5
+    assert imported == "False"
+
+
 @pytest.fixture(scope="module")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return a home for each verb with a status."""

@@ -36,8 +36,12 @@ from fleetledger.export.head import RowsHead
 from fleetledger.export.package import Lineage, pack_model
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.blas import platform_fingerprint
-from fleetledger.methods.registry import AnyStatisticsCoordinator, statistics_coordinator
-from fleetledger.methods.statistics.sides import ExactAggregate, StatisticsAssignment
+from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.methods.statistics.sides import (
+    AnyStatisticsCoordinator,
+    ExactAggregate,
+    StatisticsAssignment,
+)
 from fleetledger.methods.statistics.solved_heads import decode_head, encode_head
 from fleetledger.runtime.errors import FleetledgerError
 from fleetledger.runtime.progress import working_at

@@ -24,8 +24,11 @@ from fleetledger.coordinator.topics.contributions.state import CountedPart, Coun
 from fleetledger.learning.errors import SingularError
 from fleetledger.learning.numerics.influence import Influence, Moments, OthersModel
 from fleetledger.learning.numerics.witness import form_along, negative_direction
-from fleetledger.methods.registry import AnyStatisticsCoordinator
-from fleetledger.methods.statistics.sides import ExactAggregate, StatisticsAssignment
+from fleetledger.methods.statistics.sides import (
+    AnyStatisticsCoordinator,
+    ExactAggregate,
+    StatisticsAssignment,
+)
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 Integers = npt.NDArray[np.int64]

@@ -251,7 +251,7 @@ def _is_waited_for(state: State, name: DeviceId, lineage: Lineage | None) -> boo
     if key.text == "revoked" or device.silent or not device.led:
         return False
     able = device.capabilities
-    from fleetledger.methods.registry import can_learn  # noqa: PLC0415 - imports NumPy
+    from fleetledger.methods.registry import can_learn  # noqa: PLC0415 - for open stages
 
     try:
         return able is None or lineage is None or can_learn(able, lineage.method, lineage.requires)

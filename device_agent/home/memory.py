@@ -6,6 +6,7 @@ import ctypes
 import gc
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +14,7 @@ _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _M_MMAP_MAX = -4
 _M_ARENA_MAX = -8
+_MADV_DONTNEED = 4
 _ALL_BYTES = 2**31 - 1
 _LARGE_BYTES = 256 * 1024
 
@@ -97,6 +99,33 @@ def release_memory() -> None:
     trim = _glibc("malloc_trim")
     if trim is not None:
         trim(0)
+
+
+def release_code(package: str) -> None:
+    """Unmap the code of a package's libraries, of which nothing runs for a while.
+
+    The system reads pages from the file again as they are run, from its cache or from the disk, so
+    this may be called at any time. Code that was changed after it was read, such as for a debugger,
+    stays.
+    """
+    madvise = _glibc("madvise")
+    if madvise is None:
+        return
+    for begin, end in _unchanged_code(Path("/proc/self/smaps"), f"/{package}/"):
+        madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_DONTNEED)
+
+
+def _unchanged_code(smaps: Path, within: str) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each mapping of code whose pages are all the file's."""
+    found: tuple[int, int] | None = None
+    for line in smaps.read_text(encoding="utf-8", errors="replace").splitlines():
+        first, *rest = line.split(maxsplit=5)
+        if not first.endswith(":"):
+            begin, _, end = first.partition("-")
+            is_code = rest[0] == "r-xp" and within in rest[-1]
+            found = (int(begin, 16), int(end, 16)) if is_code else None
+        elif first == "Anonymous:" and found is not None and rest[0] == "0":
+            yield found
 
 
 def _glibc(name: str) -> ctypes._NamedFuncPointer | None:

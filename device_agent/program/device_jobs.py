@@ -39,7 +39,7 @@ from fleetledger.device_agent.home.health.inferences import InferenceMeter, Infe
 from fleetledger.device_agent.home.health.machine import Conditions, Machine
 from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.device_agent.home.keys import KeyRing
-from fleetledger.device_agent.home.memory import release_memory
+from fleetledger.device_agent.home.memory import release_code, release_memory
 from fleetledger.device_agent.home.part_secret import device_secret, part_context
 from fleetledger.device_agent.home.store.blobs import BlobFolder, OffersPayloads
 from fleetledger.device_agent.models import evaluation
@@ -84,6 +84,7 @@ from fleetledger.methods.statistics.part import PartContext
 from fleetledger.methods.statistics.sides import StatisticsAssignment
 from fleetledger.runtime.count_words import count_of
 from fleetledger.runtime.errors import FleetledgerError
+from fleetledger.runtime.onnx_runtime import RUNTIME
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.envelope import INLINE_LIMIT
 from fleetledger.schemas.keys import VerifyKey
@@ -156,6 +157,8 @@ class LocalDeviceJobs:
         self._home = home
         self._littered = False
         """Whether there is memory to give back."""
+        self._unloaded = False
+        """Whether models were let go since that was done last."""
         self._meter = InferenceMeter()
         self._blobs = blobs
         self._traffic = traffic
@@ -244,14 +247,16 @@ class LocalDeviceJobs:
         self._published.follow(thorough=switches)
         if switches and self._engines is not None:
             self._engines.keep(self._slots.digests())
-        self._littered |= self._host.unload(self._home.settings.model.unload_seconds)
+        self._unloaded |= self._host.unload(self._home.settings.model.unload_seconds)
         return answers
 
     def rest(self) -> None:
         """Return memory to the system, which takes longer than most answers."""
-        if self._littered:
+        if self._littered or self._unloaded:
             release_memory()
-        self._littered = False
+        if self._unloaded:
+            release_code(RUNTIME)
+        self._littered = self._unloaded = False
 
     def _answer(self, request: Request) -> tuple[Input, ...]:
         match request:

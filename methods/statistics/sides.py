@@ -298,3 +298,10 @@ class StatisticsCoordinator(
             f"method: sums of {type(self).__name__.removesuffix('Coordinator')} do not tell how "
             "features spread; stsa's and fed3r's do"
         )
+
+
+AnyStatisticsDevice = StatisticsDevice[StatisticsAssignment]
+AnyStatisticsCoordinator = StatisticsCoordinator[
+    StatisticsAssignment, CheckedStatistics, ExactAggregate
+]
+"""Whose it is, is known by its name alone."""

@@ -8,12 +8,19 @@ import pytest
 
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import ActiveModel, ImageToCount, Job
-from fleetledger.device_agent.core.requests import ComputePart, Evaluate, InstallModel, Scan
+from fleetledger.device_agent.core.requests import (
+    CheckActiveModel,
+    ComputePart,
+    Evaluate,
+    InstallModel,
+    Scan,
+)
 from fleetledger.device_agent.errors import MissingError
 from fleetledger.device_agent.home.health.machine import Machine
 from fleetledger.device_agent.home.home import AgentHome
 from fleetledger.device_agent.home.store.blobs import BlobFolder, file_digest
 from fleetledger.device_agent.models.slots import ModelSlots
+from fleetledger.device_agent.program import device_jobs
 from fleetledger.device_agent.program.device_jobs import LocalDeviceJobs
 from fleetledger.device_agent.samples.images import ChangedError, PictureFile, read_sample
 from fleetledger.learning.errors import ImageError
@@ -36,9 +43,9 @@ class Workshop:
         models.put_pictures(self.home.data_folder, "light", 3, 4)
         self.blobs = BlobFolder(self.home.state_folder / "blobs")
         self.blobs.put(models.lineage().frozen)
-        slots = ModelSlots(self.home.state_folder / "slots")
+        self.slots = ModelSlots(self.home.state_folder / "slots")
         counts = Counts(bytes_up=5, bytes_down=6)
-        self.jobs = LocalDeviceJobs(self.home, self.blobs, slots, lambda: counts, machine)
+        self.jobs = LocalDeviceJobs(self.home, self.blobs, self.slots, lambda: counts, machine)
         own = statistics_coordinator("stsa").assign({"map": "none", "form": "exact"}, 64)
         self.own = own
         self.assignment = models.assignment().model_copy(
@@ -76,6 +83,31 @@ def test_a_part_is_what_the_method_makes_of_the_features(workshop: Workshop) -> 
     statistics = statistics_coordinator("stsa").check(workshop.own, event.attached)
     upper = np.triu_indices(64)
     assert np.array_equal(statistics.gram.values, (H.T @ H)[upper].astype(np.int64))
+
+
+def test_memory_is_given_back_between_works_and_code_once_models_are_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop = Workshop(tmp_path)
+    given: list[str] = []
+    monkeypatch.setattr(device_jobs, "release_memory", lambda: given.append("memory"))
+    monkeypatch.setattr(device_jobs, "release_code", given.append)
+    exported = models.exported()
+    (installed,) = workshop.jobs.answer(InstallModel(models.store_model(workshop.blobs, exported)))
+    assert isinstance(installed, inputs.ModelInstalled)
+    assert given == []
+    workshop.jobs.rest()
+    workshop.jobs.rest()
+    assert given == ["memory"]
+    model = workshop.home.settings.model.model_copy(update={"unload_seconds": 0.0})
+    settings = workshop.home.settings.model_copy(update={"model": model})
+    workshop.home = replace(workshop.home, settings=settings)
+    later = LocalDeviceJobs(workshop.home, workshop.blobs, workshop.slots, Counts)
+    later.answer(CheckActiveModel(ActiveModel(1, exported.manifest.digest)))
+    given.clear()
+    later.rest()
+    later.rest()
+    assert given == ["memory", "onnxruntime"]
 
 
 def test_pictures_that_vanished_or_changed_are_left_out_without_blame(workshop: Workshop) -> None:
