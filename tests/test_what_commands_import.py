@@ -55,7 +55,8 @@ def test_what_a_device_can_learn_is_known_without_numpy() -> None:
     asking = (
         "import sys\nfrom fleetledger.methods.registry import METHODS, can_learn\n"
         "from fleetledger.schemas.presence import Capabilities\n"
-        "able = Capabilities(agent_version='1', python='3', machine='x', features=(), memory_mib=1)\n"
+        "said = dict(agent_version='1', python='3', machine='x', features=(), memory_mib=1)\n"
+        "able = Capabilities(**said)\n"
         "print(*(can_learn(able, name) for name in METHODS), 'numpy' in sys.modules)\n"
     )
     done = subprocess.run(
