@@ -62,7 +62,7 @@ class NumpyLayers:
         """Return max(values, 0)."""
         return np.maximum(values, 0)
 
-    def add(self, one: Floats, two: Floats) -> Floats:
+    def add(self, one: Floats, two: Floats, name: str = "") -> Floats:
         """Return the sum."""
         return one + two
 

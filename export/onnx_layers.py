@@ -101,7 +101,7 @@ class OnnxLayers:
         """Return max(values, 0)."""
         return GraphValue(self._graph.add("Relu", values.name), values.axes)
 
-    def add(self, one: GraphValue, two: GraphValue) -> GraphValue:
+    def add(self, one: GraphValue, two: GraphValue, name: str = "") -> GraphValue:
         """Return the sum of two maps of one shape."""
         return GraphValue(self._graph.add("Add", one.name, two.name), one.axes)
 

@@ -68,8 +68,8 @@ class Layers(Protocol[V]):
         """Return max(values, 0)."""
         ...
 
-    def add(self, one: V, two: V) -> V:
-        """Return the sum of two maps of one shape."""
+    def add(self, one: V, two: V, name: str = "") -> V:
+        """Return the sum of two maps of one shape; `name` is for those that watch it."""
         ...
 
     def max_pool(self, values: V, side: int = 2) -> V:

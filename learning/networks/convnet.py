@@ -42,6 +42,11 @@ class ConvNet:
         """Return nothing: all tensors are trained."""
         return ()
 
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Names of the layers before each ReLU: what distillation of maps watches."""
+        return tuple(f"norm{layer}" for layer in range(len(self.widths)))
+
     def features(self, layers: Layers[V], inputs: V) -> V:
         """Return the features (n, width) of pictures."""
         values = inputs

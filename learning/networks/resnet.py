@@ -56,7 +56,7 @@ class ResidualBlock:
         if self.projects:
             values = layers.convolution(f"{name}.downsample.0", values, self.stride)
             values = layers.batch_norm(f"{name}.downsample.1", values)
-        total = layers.add(inner, values)
+        total = layers.add(inner, values, name)
         return total if self.signed else layers.relu(total)
 
 
@@ -98,6 +98,11 @@ class ResNet:
         for block in self._blocks():
             values = block.compute(layers, values)
         return layers.mean_pool(values)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Names of the groups' last sums, before their ReLU: what distillation of maps watches."""
+        return tuple(f"layer{group + 1}.{count - 1}" for group, count in enumerate(self.blocks))
 
     def _blocks(self) -> Iterator[ResidualBlock]:
         inputs, last = self.widths[0], (len(self.blocks) - 1, self.blocks[-1] - 1)

@@ -266,7 +266,7 @@ class TorchLayers:
         """Return max(values, 0)."""
         return torch.relu(values)
 
-    def add(self, one: Tensor, two: Tensor) -> Tensor:
+    def add(self, one: Tensor, two: Tensor, name: str = "") -> Tensor:
         """Return the sum of two maps of one shape."""
         return one + two
 
@@ -410,6 +410,10 @@ class WatchedLayers(TorchLayers):
     ) -> Tensor:
         """Return the batch normalisation."""
         return self._kept(name, super().batch_norm(name, values, epsilon, momentum))
+
+    def add(self, one: Tensor, two: Tensor, name: str = "") -> Tensor:
+        """Return the sum of two maps."""
+        return self._kept(name, super().add(one, two))
 
     def layer_norm(self, name: str, values: Tensor) -> Tensor:
         """Return tokens normalised one by one."""

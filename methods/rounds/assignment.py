@@ -20,6 +20,8 @@ OLD_MODEL = "old-model"
 FISHER = "fisher"
 """The phase after a stage's rounds in which devices measure how much each weight matters, and the
 extra file with what came of it."""
+CALIBRATE = "calibrate"
+"""The phase after a stage's rounds in which devices correct the head."""
 
 
 class RoundsAssignment(TrainingAssignment[RoundsSettings]):
@@ -63,7 +65,8 @@ class RoundsAssignment(TrainingAssignment[RoundsSettings]):
     @property
     def closing_phases(self) -> tuple[str, ...]:
         """Phases after a stage's rounds."""
-        return (FISHER,) if self.settings.ewc > 0 else ()
+        corrected = (CALIBRATE,) if self.settings.calibrates else ()
+        return (*corrected, FISHER) if self.settings.ewc > 0 else corrected
 
 
 def _seen(shape: tuple[int, ...]) -> str:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fleetledger.learning.networks.head import WEIGHT, is_of_head
+from fleetledger.learning.networks.head import BIAS, ROWS, WEIGHT, is_of_head
 from fleetledger.learning.numerics.head_correction import aligned
-from fleetledger.methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
+from fleetledger.methods.rounds.assignment import CALIBRATE, FISHER, OLD_MODEL, RoundsAssignment
 from fleetledger.methods.rounds.fisher import consolidated, encode_fisher
-from fleetledger.methods.rounds.messages import frame_of, received
+from fleetledger.methods.rounds.messages import BIAS_CORRECTION, frame_of, received
 from fleetledger.methods.training.averaging import AveragingCoordinator
 from fleetledger.methods.training.client_updates import Arrays, UpdateFrame
 from fleetledger.methods.training.exchange import RoundConfig
@@ -49,6 +49,8 @@ class RoundsCoordinator(AveragingCoordinator[RoundsAssignment]):
             weights = config.weights
             fisher = consolidated(config.extras.get(FISHER), mean, names, config.aliases)
             extras[FISHER] = encode_fisher(fisher, names)
+        elif config.phase == CALIBRATE:
+            weights = encode_weights(_calibrated(assignment, config, mean), names)
         else:
             weights = encode_weights({**_held(assignment, config), **mean}, names)
         if config.ends_stage and assignment.settings.calibration == "align":
@@ -64,6 +66,19 @@ def _held(assignment: RoundsAssignment, config: RoundConfig) -> Arrays:
         return {}
     sent = received(assignment, config.weights, config.weights_class_names, config.class_names)
     return {name: array for name, array in sent.items() if is_of_head(name)}
+
+
+def _calibrated(assignment: RoundsAssignment, config: RoundConfig, mean: Arrays) -> Arrays:
+    """Return the weights that were sent with the head of the devices' mean, or its bias mended."""
+    sent = received(assignment, config.weights, config.weights_class_names, config.class_names)
+    if assignment.settings.calibration == "refit":
+        return {**sent, **mean}
+    old, (alpha, beta) = _old_rows(assignment, config), mean[BIAS_CORRECTION]
+    made = {name: sent[name].copy() for name in ROWS}
+    for rows in made.values():
+        rows[old:] *= alpha
+    made[BIAS][old:] += beta
+    return {**sent, **made}
 
 
 def _aligned(assignment: RoundsAssignment, config: RoundConfig, weights: bytes) -> Arrays:

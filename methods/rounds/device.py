@@ -2,8 +2,8 @@
 
     begin    new images of the stage's classes, and exemplars; the loss of the settings; chance from
              fleet's seed, device and round
-    finish   the weights as integers on the grid of the weights that were sent, or the Fisher
-             diagonal in the phase that measures it
+    finish   the weights as integers on the grid of the weights that were sent; the Fisher diagonal
+             in the phase that measures it, a corrected head in the one that calibrates
 
 Pure functions of bytes and pictures; an engine of `learning.training` runs in between.
 """
@@ -17,23 +17,29 @@ from functools import partial
 from math import cos, pi
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from fleetledger.learning.errors import LearningError
+from fleetledger.learning.losses.composition import FIXED
 from fleetledger.learning.networks.conversion import brought_home, to_arrays
+from fleetledger.learning.networks.head import is_of_head
 from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.numerics.head_correction import fitted_bias
 from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.devices import moved
 from fleetledger.learning.training.measures import fisher_diagonal
 from fleetledger.learning.training.resident import samples_of, tensor_of
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.rounds.assignment import FISHER, RoundsAssignment
+from fleetledger.methods.rounds.assignment import CALIBRATE, FISHER, OLD_MODEL, RoundsAssignment
+from fleetledger.methods.rounds.calibration import rows_of
 from fleetledger.methods.rounds.memory import Memory, OwnModel, read_memory
-from fleetledger.methods.rounds.messages import frame_of, trained_of
+from fleetledger.methods.rounds.messages import BIAS_CORRECTION, frame_of, trained_of
 from fleetledger.methods.rounds.models import base_of, sent_model
-from fleetledger.methods.rounds.terms import frozen_parts, loss_of, plain_loss
+from fleetledger.methods.rounds.terms import frozen_parts, loss_of, plain_loss, refit_loss
 from fleetledger.methods.training.averaged_device import Answer, AveragedDevice
 from fleetledger.methods.training.device_updates import update_of
 from fleetledger.methods.training.exchange import ClientUpdate, FitInstruction, FitJob, LocalData
@@ -94,11 +100,13 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
 
         remembered = _entered(assignment, instruction, data, before, chosen)
         new = new_rows(instruction, data, remembered.met)
-        rows = _rows(data, new, remembered)
+        rows = rows_of(assignment, instruction, data, new, remembered)
         if len(rows) < 2:  # a batch of one cannot be normalised
             return None
         labels = torch.tensor([names.index(data.class_names[row]) for row in rows])
-        measures = instruction.round.phase == FISHER
+        phase = instruction.round.phase
+        refits = phase == CALIBRATE and settings.calibration == "refit"
+        measures = phase == FISHER or (phase == CALIBRATE and not refits)
         shaken = pictures and replace(pictures, pad=settings.pad, flip=settings.flip)
         trained = trained_of(assignment, parameters)
         fixed = {**base(), **{name: parameters[name] for name in parameters if name not in trained}}
@@ -117,6 +125,8 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
             local_epoch=steps.local_epoch if steps.changes("local_epoch") else None,
             by_hand=steps.changes("loss"),
         )
+        if refits:
+            work = _refitting(assignment, work, pictures)
         after = replace(remembered, met=met_after(instruction, data, remembered.met, new))
         samples = dict(Counter(data.class_names[row] for row in rows))
         kept = _Kept(instruction, after, sent.arrays, work, engine)
@@ -127,7 +137,8 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         kept = job.state
         frame = frame_of(assignment, kept.sent, kept.instruction.round.phase)
         seed = kept.instruction.noise_seed
-        return Answer(frame, {**trained.parameters, **trained.buffers}, seed)
+        weights = {**trained.parameters, **trained.buffers}
+        return Answer(frame, {name: weights[name] for name in frame.grid.shapes}, seed)
 
     def update(
         self, assignment: RoundsAssignment, job: FitJob[_Kept], trained: Trained, payload: bytes
@@ -147,10 +158,13 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         return replace(update, samples=told, steps=1, loss=None, stored_samples=0)
 
     def measured(self, assignment: RoundsAssignment, job: FitJob[_Kept]) -> ClientUpdate:
-        """Return the Fisher diagonal of this device's images, in units of its cap."""
+        """Return the Fisher diagonal of its images, in units of its cap, or BiC's two numbers."""
         kept, cap = job.state, assignment.settings.ewc_cap
-        frame = frame_of(assignment, kept.sent, FISHER)
+        frame = frame_of(assignment, kept.sent, kept.instruction.round.phase)
         try:
+            if kept.instruction.round.phase == CALIBRATE:
+                found = {BIAS_CORRECTION: _bias(assignment, kept)}
+                return update_of(job, frame.encode(found), kept.memory)
             diagonal = fisher_diagonal(kept.work, replace(kept.engine, autocast=False), cap)
             shares = {name: array / np.float32(cap) for name, array in to_arrays(diagonal).items()}
             return update_of(job, frame.encode(shares), kept.memory)
@@ -159,6 +173,37 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
 
 
 DEVICE = RoundsDevice()
+
+
+def _bias(assignment: RoundsAssignment, kept: _Kept) -> npt.NDArray[np.float32]:
+    """Return alpha and beta by the samples that were held out; 1 and 0 in a first stage."""
+    if OLD_MODEL not in kept.instruction.extras:
+        return np.array([1.0, 0.0], np.float32)
+    work, infer = moved(kept.work, kept.engine.device), kept.engine.inference(kept.work.pictures)
+    parameters = {**work.frozen.get(FIXED, {}), **work.parameters}
+    seen = infer(assignment.network, parameters, work.buffers, work.data.inputs)
+    old = sum(stage < kept.instruction.stage for stage in kept.instruction.stages_of_rows())
+    scores, targets = brought_home(seen.logits), brought_home(work.data.targets)
+    return np.array(fitted_bias(scores.numpy(), targets.numpy(), old), np.float32)
+
+
+def _refitting(assignment: RoundsAssignment, work: Work, pictures: Pictures | None) -> Work:
+    """Return the work that trains the head alone, of what is balanced."""
+    settings = assignment.settings
+    head = {name: value for name, value in work.parameters.items() if is_of_head(name)}
+    body = {name: value for name, value in work.parameters.items() if name not in head}
+    return replace(
+        work,
+        parameters=head,
+        frozen={FIXED: {**work.frozen.get(FIXED, {}), **body}},
+        loss=refit_loss(assignment),
+        optimiser=Sgd(
+            (settings.refit_rate,) * settings.refit_epochs, settings.momentum, settings.weight_decay
+        ),
+        pictures=pictures,
+        local_epoch=None,
+        by_hand=False,
+    )
 
 
 def _entered(
@@ -208,12 +253,6 @@ def _with_exemplars(
         if rows:
             lists[name] = tuple(data.digests[rows[at]] for at in chosen(rows, per_class))
     return memory.with_exemplars(lists, per_class)
-
-
-def _rows(data: LocalData, new: list[int], memory: Memory) -> list[int]:
-    """Return the new rows and those of the exemplars, ascending."""
-    exemplars = {digest for digests in memory.exemplars.values() for digest in digests}
-    return sorted({*new, *(r for r, digest in enumerate(data.digests) if digest in exemplars)})
 
 
 def _chance(instruction: FitInstruction) -> Chance:

@@ -3,6 +3,8 @@
 | phase | an answer holds | around | form |
 | --- | --- | --- | --- |
 | train | what is trained | what was sent, with the head's new rows | `upload`, or clipped |
+| calibrate, `bias` | alpha and beta | 1 and 0 | `int32` |
+| calibrate, `refit` | the head | the head that was sent | `int32` |
 | fisher | how much each weight matters, 0 to 1 of the cap | zeros | `int32` |
 
 The fleet's weights, and files of the same tensors such as an old model, are those of
@@ -14,13 +16,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+import numpy as np
+
 from fleetledger.learning.networks.head import is_of_head
-from fleetledger.methods.rounds.assignment import FISHER, RoundsAssignment
+from fleetledger.methods.rounds.assignment import CALIBRATE, FISHER, RoundsAssignment
 from fleetledger.methods.rounds.fisher import unit_zeros
 from fleetledger.methods.training.client_updates import UpdateFrame
 from fleetledger.methods.training.network_weights import Arrays, decode_weights, grown
 from fleetledger.schemas.values import ClassName
 
+BIAS_CORRECTION = "correction"
+"""The tensor (2,) with alpha and beta of BiC."""
 _Tensor = TypeVar("_Tensor")
 
 
@@ -50,4 +56,8 @@ def frame_of(assignment: RoundsAssignment, sent: Arrays, phase: str) -> UpdateFr
     if phase == FISHER:
         return UpdateFrame(unit_zeros(sent))
     settings = assignment.settings
+    if phase == CALIBRATE and settings.calibration == "bias":
+        return UpdateFrame({BIAS_CORRECTION: np.array([1.0, 0.0], np.float32)})
+    if phase == CALIBRATE:
+        return UpdateFrame({name: array for name, array in sent.items() if is_of_head(name)})
     return UpdateFrame(trained_of(assignment, sent), settings.upload, settings.privacy)

@@ -31,7 +31,10 @@ Preset = Literal[
     "icarl",
     "ss-il",
     "wa",
+    "bic",
+    "podnet",
     "fedavg-aligned",
+    "fedavg-refit",
     "adapter",
 ]
 
@@ -56,7 +59,22 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "mixing": "classes",
         "calibration": "align",
     },
+    "bic": {
+        "exemplars": 2000,
+        "distillation": 1.0,
+        "mixing": "classes",
+        "calibration": "bias",
+    },
+    "podnet": {
+        "exemplars": 2000,
+        "head": "cosine",
+        "margin": 0.6,
+        "pod": 3.0,
+        "pod_flat": 1.0,
+        "calibration": "refit",
+    },
     "fedavg-aligned": {"exemplars": 2000, "calibration": "align"},
+    "fedavg-refit": {"exemplars": 2000, "calibration": "refit"},
     "adapter": {
         "network": "residual_adapter",
         "trained": "body",
@@ -103,6 +121,17 @@ class LossSettings(PriorSettings):
     m / (n + m) one of the cross-entropy (BiC, WA)."""
     task_distillation: float = _later(0.0, ge=0)
     """Factor of SS-IL's distillation: over the classes of each earlier stage alone, summed."""
+    margin: float = _later(0.0, ge=0)
+    """delta of PODNet's classifier, which is then in the place of the cross-entropy."""
+    pod: float = _later(0.0, ge=0)
+    """lambda_c of PODNet: maps keep their sums along rows and columns. Times the root of all
+    classes per new one, as `pod_flat`."""
+    pod_flat: float = _later(0.0, ge=0)
+    """lambda_f of PODNet: directions of features stay."""
+    pod_form: Literal["paper", "code"] = _later("paper")
+    """Squared distances, as printed, or distances, as its program has them."""
+    pod_layers: tuple[str, ...] = _later((), max_length=100)
+    """Layers whose maps are kept; left out, those that the network says, or none."""
 
 
 class RoundsSettings(LossSettings, NamedNetworkSettings):
@@ -134,9 +163,12 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
 
     exemplars: int = Field(default=0, ge=0, le=1_000_000)
     """Images of earlier stages that a device keeps for training, over all its classes."""
-    calibration: Literal["none", "align"] = _later("none")
-    """Correction of the head after a stage that adds classes. `align`: new rows as long as old ones
-    on average (WA), by the coordinator alone."""
+    calibration: Literal["none", "align", "bias", "refit"] = _later("none")
+    """Correction of the head after a stage. `align`: new rows as long as old ones on average (WA),
+    by the coordinator alone. `bias`: two numbers for new rows, fitted on exemplars and new samples
+    that were held out (BiC). `refit`: the head is trained on as many samples of each class."""
+    refit_epochs: int = _later(20, ge=1, le=10_000)
+    refit_rate: float = _later(0.005, gt=0)
     upload: Upload = "int32"
     """What an answer holds: weights, or in half the bytes how far they have moved."""
     privacy: UpdatePrivacy | None = Field(default=None, exclude_if=is_absent)
@@ -162,11 +194,7 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
             )
         if self.privacy is not None:
             self._check_private()
-        if self.calibration == "align" and self.head == "cosine":
-            raise ValueError(
-                "calibration: 'align' changes lengths of rows, which a cosine head does not look "
-                "at; give 'none', or another head"
-            )
+        self._check_calibration()
         corrected = self.calibration != "none"
         whole = self.ewc or self.past_distillation or corrected or self.head == "hidden"
         if self.trained == "body" and whole:
@@ -175,6 +203,23 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
                 "and a hidden head are about all of the network; give 'all', or none of them"
             )
         return self
+
+    def _check_calibration(self) -> None:
+        if self.calibration in ("align", "bias") and self.head == "cosine":
+            raise ValueError(
+                f"calibration: {self.calibration!r} changes lengths of rows, which a cosine head "
+                "does not look at; give 'refit' or 'none', or another head"
+            )
+        if self.calibration in ("bias", "refit") and not self.exemplars:
+            raise ValueError(
+                f"calibration: {self.calibration!r} looks at exemplars, and there are none; give "
+                "exemplars, or 'align'"
+            )
+        if self.margin and self.head != "cosine":
+            raise ValueError(
+                f"margin: {self.margin} is one of cosines, and head {self.head!r} has none; give "
+                "head = 'cosine', or margin = 0"
+            )
 
     def _check_private(self) -> None:
         if self.averaging != "plain":
@@ -186,6 +231,11 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
             raise ValueError(
                 "ewc: what devices measure for it has no noise; give 0, or leave privacy out"
             )
+        if self.calibrates:
+            raise ValueError(
+                f"calibration: {self.calibration!r} is answered without noise; give 'align' or "
+                "'none', or leave privacy out"
+            )
         if self.upload != "int32":
             raise ValueError(
                 f"upload: {self.upload!r} has steps of each answer's own, and clipped answers have "
@@ -195,10 +245,15 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
     @property
     def needs_old_model(self) -> bool:
         """Whether devices are given the fleet's model of the stage before."""
-        losses = self.distillation, self.ewc, self.task_distillation
+        losses = self.distillation, self.ewc, self.task_distillation, self.pod, self.pod_flat
         return any(factor > 0 for factor in losses) or self.calibration != "none"
 
     @property
     def keeps_own_models(self) -> bool:
         """Whether a device keeps its own model of the stage before."""
         return self.past_distillation > 0
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether devices correct the head after a stage's rounds."""
+        return self.calibration in ("bias", "refit")

@@ -8,6 +8,8 @@
 | ewc | Fed-EWC, from the second stage on | `old`, `fisher` |
 | distillation | Fed-LwF, from the second stage on | `old_model` |
 | task_distillation | SS-IL, one term for each earlier stage | `old_model`, `task 1` ... |
+| margin | PODNet's classifier, in the place of the cross-entropy | |
+| pod, pod_flat | PODNet, from the second stage on | `old_model` |
 | past_distillation | FLwF-2T's past client, once there is one | `past_model` |
 | server_distillation | FLwF-2T's server | `received_model` |
 """
@@ -15,6 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -22,12 +25,14 @@ import torch
 from torch import Tensor
 
 from fleetledger.learning.losses.composition import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.pooled_outputs import LocalSimilarity, PooledOutputs
 from fleetledger.learning.losses.prior import log_prior
 from fleetledger.learning.losses.terms import (
     CrossEntropy,
     Distillation,
     Divergence,
     EwcPenalty,
+    FeatureAngle,
     FedMax,
     Proximal,
 )
@@ -52,7 +57,7 @@ def loss_of(
     """Return the loss of a round; equal settings in one stage give equal losses."""
     settings = assignment.settings
     share = _old_share(assignment, instruction)
-    terms = [Weighted((1 - share) * settings.cross_entropy, _cross_entropy(assignment))]
+    terms = [Weighted((1 - share) * settings.cross_entropy, _classification(assignment))]
     if settings.proximal:
         terms.append(Weighted(settings.proximal, Proximal(RECEIVED, settings.proximal_reduction)))
     if settings.fedmax:
@@ -73,11 +78,37 @@ def loss_of(
         for stage in _old_stages(instruction):
             kept = Divergence(OLD, settings.temperature, f"{TASK} {stage}")
             terms.append(Weighted(settings.task_distillation, kept))
+    if (settings.pod or settings.pod_flat) and OLD_MODEL in instruction.extras:
+        terms += _pooled_terms(assignment, instruction)
     return ComposedLoss(assignment.network, tuple(terms), own=assignment.steps.own_loss())
 
 
-def _cross_entropy(assignment: RoundsAssignment) -> CrossEntropy:
+def refit_loss(assignment: RoundsAssignment) -> ComposedLoss:
+    """Return the loss by which the head alone is trained after a stage."""
     settings = assignment.settings
+    term = LocalSimilarity(settings.margin) if settings.margin else CrossEntropy()
+    return ComposedLoss(assignment.network, (Weighted(1.0, term),), training="head")
+
+
+def _pooled_terms(assignment: RoundsAssignment, instruction: FitInstruction) -> list[Weighted]:
+    """Return PODNet's two, times the root of all classes per new one."""
+    settings, stages = assignment.settings, instruction.stages_of_rows()
+    root = sqrt(len(stages) / max(1, stages.count(instruction.stage)))
+    layers = settings.pod_layers or getattr(assignment.network.body, "stages", ())
+    terms = []
+    if settings.pod and layers:
+        kept = PooledOutputs(OLD, tuple(layers), settings.pod_form)
+        terms.append(Weighted(settings.pod * root, kept))
+    if settings.pod_flat:
+        scale = 2.0 if settings.pod_form == "paper" else 1.0  # of unit vectors: 2 (1 - cosine)
+        terms.append(Weighted(scale * settings.pod_flat * root, FeatureAngle(OLD)))
+    return terms
+
+
+def _classification(assignment: RoundsAssignment) -> CrossEntropy | LocalSimilarity:
+    settings = assignment.settings
+    if settings.margin:
+        return LocalSimilarity(settings.margin)
     return CrossEntropy(
         TASK if settings.scope == "task" else None,
         prior=PRIOR if settings.ce_prior == "device" else None,

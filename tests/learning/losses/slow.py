@@ -107,3 +107,33 @@ def feature_balance(features, targets, new):
     of_new = [mean(lengths[c]) for c in lengths if c in new]
     of_old = [mean(lengths[c]) for c in lengths if c not in new]
     return abs(mean(of_new) - mean(of_old)) if of_new and of_old else 0.0
+
+
+def unit(vector):
+    length = sum(x * x for x in vector) ** 0.5
+    return [x / length for x in vector] if length else list(vector)
+
+
+def pooled(maps):
+    """Squares of one sample's maps (c, h, w), summed over columns and rows, at length 1."""
+    sums = []
+    for channel in maps:
+        squares = [[x * x for x in row] for row in channel]
+        sums += [sum(row) for row in squares]
+        sums += [sum(column) for column in zip(*squares, strict=True)]
+    return unit(sums)
+
+
+def pooled_distance(now, old, power=2):
+    """Mean over samples of the distance of pooled maps, squared as PODNet prints it."""
+    squares = [
+        sum((a - b) ** 2 for a, b in zip(pooled(one), pooled(two), strict=True))
+        for one, two in zip(now, old, strict=True)
+    ]
+    return mean(square ** (power / 2) for square in squares)
+
+
+def local_similarity(scores, target, shift):
+    """[ - ln of e^(z_t - shift) over the sum of all others' ]_+."""
+    others = sum(exp(z) for c, z in enumerate(scores) if c != target)
+    return max(0.0, -log(exp(scores[target] - shift) / others))

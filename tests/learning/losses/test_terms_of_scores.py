@@ -10,6 +10,7 @@ from fleetledger.learning.losses.cross_entropy import cross_entropy, cross_entro
 from fleetledger.learning.losses.distillation import distillation, divergence
 from fleetledger.learning.losses.features import feature_angle, feature_distance
 from fleetledger.learning.losses.fedmax import fedmax
+from fleetledger.learning.losses.pooled_outputs import margin_loss, pooled_distance
 from fleetledger.learning.losses.prior import log_prior
 from tests.learning.losses import slow
 from tests.learning.losses.stacks import (
@@ -45,6 +46,11 @@ def stack_weight():
 
 def priors(absent):
     return np.stack([log_prior(t(counts).double(), 0.7, absent).numpy() for counts in COUNTS])
+
+
+def maps(values):
+    """One channel of 2 x 3 for each row."""
+    return values.reshape(*values.shape[:-1], 1, 2, 3)
 
 
 def scope(agent):
@@ -127,6 +133,26 @@ FORMS = {
             take(LOGITS), take(TARGETS), w, take(np.stack([scope(k) for k in range(AGENTS)]))
         ),
         lambda k, n: slow.feature_balance(LOGITS[k, :n], TARGETS[k, :n], members(scope(k))),
+    ),
+    "PODNet's margin": (
+        lambda take, w: margin_loss(
+            take(LOGITS), take(TARGETS), w, torch.tensor(0.6, dtype=torch.float64)
+        ),
+        lambda k, n: slow.mean(
+            slow.local_similarity(LOGITS[k, i], TARGETS[k, i], 0.6) for i in range(n)
+        ),
+    ),
+    "PODNet's pooled maps": (
+        lambda take, w: pooled_distance(maps(take(LOGITS)), maps(take(LABELS)), w, "paper"),
+        lambda k, n: slow.pooled_distance(
+            maps(LOGITS)[k, :n].tolist(), maps(LABELS)[k, :n].tolist()
+        ),
+    ),
+    "PODNet's pooled maps, its program": (
+        lambda take, w: pooled_distance(maps(take(LOGITS)), maps(take(LABELS)), w, "code"),
+        lambda k, n: slow.pooled_distance(
+            maps(LOGITS)[k, :n].tolist(), maps(LABELS)[k, :n].tolist(), 1
+        ),
     ),
     "binary cross-entropy": (
         lambda take, w: binary_cross_entropy(take(LOGITS), take(LABELS), w, take(FACTOR)),
