@@ -104,9 +104,6 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         if len(rows) < 2:  # a batch of one cannot be normalised
             return None
         labels = torch.tensor([names.index(data.class_names[row]) for row in rows])
-        phase = instruction.round.phase
-        refits = phase == CALIBRATE and settings.calibration == "refit"
-        measures = phase == FISHER or (phase == CALIBRATE and not refits)
         shaken = pictures and replace(pictures, pad=settings.pad, flip=settings.flip)
         trained = trained_of(assignment, parameters)
         fixed = {**base(), **{name: parameters[name] for name in parameters if name not in trained}}
@@ -114,19 +111,16 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
             parameters=trained,
             buffers=buffers,
             data=Data.of(samples_of(data.inputs, rows), labels),
-            loss=plain_loss(assignment)
-            if measures
-            else loss_of(assignment, instruction, remembered),
+            loss=loss_of(assignment, instruction, remembered),
             optimiser=_optimiser(assignment, instruction),
             batching=Batching(min(settings.batch, max(2, len(rows)))),
             chance=_chance(instruction),
             frozen=frozen_parts(assignment, instruction, remembered, trained, fixed, labels),
-            pictures=pictures if measures else shaken,
+            pictures=shaken,
             local_epoch=steps.local_epoch if steps.changes("local_epoch") else None,
             by_hand=steps.changes("loss"),
         )
-        if refits:
-            work = _refitting(assignment, work, pictures)
+        measures, work = _of_phase(assignment, instruction, work, pictures)
         after = replace(remembered, met=met_after(instruction, data, remembered.met, new))
         samples = dict(Counter(data.class_names[row] for row in rows))
         kept = _Kept(instruction, after, sent.arrays, work, engine)
@@ -185,6 +179,18 @@ def _bias(assignment: RoundsAssignment, kept: _Kept) -> npt.NDArray[np.float32]:
     old = sum(stage < kept.instruction.stage for stage in kept.instruction.stages_of_rows())
     scores, targets = brought_home(seen.logits), brought_home(work.data.targets)
     return np.array(fitted_bias(scores.numpy(), targets.numpy(), old), np.float32)
+
+
+def _of_phase(
+    assignment: RoundsAssignment, instruction: FitInstruction, work: Work, pictures: Pictures | None
+) -> tuple[bool, Work]:
+    """Return whether a phase only measures, and the work of training as the phase has it."""
+    phase = instruction.round.phase
+    if phase == CALIBRATE and assignment.settings.calibration == "refit":
+        return False, _refitting(assignment, work, pictures)
+    if phase in (CALIBRATE, FISHER):
+        return True, replace(work, loss=plain_loss(assignment), pictures=pictures)
+    return False, work
 
 
 def _refitting(assignment: RoundsAssignment, work: Work, pictures: Pictures | None) -> Work:
