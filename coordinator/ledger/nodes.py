@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 from fleetledger.schemas.proofs.tree import Frontier, node_hash
@@ -58,7 +59,8 @@ class StoredNodes:
         """Remember the leaves from `first` on: what was just committed is asked for next."""
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        self._known.update(((0, index), leaf) for index, leaf in enumerate(leaves, first))
+        places = zip(repeat(0), range(first, first + len(leaves)))
+        self._known.update(zip(places, leaves, strict=True))
 
     def forget(self) -> None:
         """Remember nothing: some of it was not committed."""

@@ -132,7 +132,8 @@ class LightRound:
         """Return the mean of the answers in the ledger, which must be those of the sum."""
         networks = self._context.coordinator.maker.networks
         self._compare()
-        if Counter(item.payload for item in request.inputs) != Counter(self._summed):
+        counted = dict(Counter(item.payload for item in request.inputs))
+        if counted != dict(Counter(self._summed)):  # a `Counter` compares them key by key
             reason = "answers: a former run's, and training again gave other ones"
             return Finished(RoundNotAveraged(request.opened.number, reason))
         return networks.average(request, self._answering.total())
