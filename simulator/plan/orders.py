@@ -77,6 +77,8 @@ _OWN: dict[str, ClassOrder] = {
     "seeded": ClassOrder(_seeded_order),
     "as-is": ClassOrder(lambda classes, _seed: np.arange(classes, dtype=np.int64)),
     "icarl": ClassOrder(_icarl_order, of_cifar_100=True),
+    "random-2": ClassOrder(lambda classes, _seed: _seeded_order(classes, 2)),
+    "random-3": ClassOrder(lambda classes, _seed: _seeded_order(classes, 3)),
 }
 ORDERS = Registry[ClassOrder]("order", "fleetledger.orders", _taken).own(_OWN)
 """By name; `[stages]` takes a name once it is here."""

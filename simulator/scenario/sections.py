@@ -76,7 +76,7 @@ class StageSettings(Strict):
     """Rows of the plan `rows`: a file of `.csv`, `.jsonl`, `.npz` or `.parquet` (with pyarrow)."""
     order: Annotated[str, NameIn(orders.ORDERS)] = "seeded"
     """`seeded`: shuffled by the run's seed. `as-is`: as the data set numbers them. `icarl`: the
-    order of the iCaRL program for CIFAR-100."""
+    order of the iCaRL program for CIFAR-100. `random-2`, `random-3`: shuffled, the same always."""
     classes: int | None = Field(default=None, ge=1)
     """Use only the first so many classes of the order; left out, all."""
     count: int = Field(default=5, ge=1, le=1000)

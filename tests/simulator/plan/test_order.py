@@ -17,6 +17,14 @@ def test_a_seeded_order_is_a_permutation_that_the_seed_decides():
     assert first.tolist() == again.tolist() != other.tolist()
 
 
+def test_two_random_orders_are_the_same_whatever_the_seed():
+    orders = [
+        ORDERS[name].draw(50, seed).tolist() for name in ("random-2", "random-3") for seed in (1, 9)
+    ]
+    assert orders[0] == orders[1] != orders[2] == orders[3]
+    assert all(sorted(order) == list(range(50)) for order in orders)
+
+
 def test_icarls_order_is_that_of_its_program():
     """The whole order, as later work that compares with iCaRL lists it."""
     expected = """
