@@ -20,7 +20,7 @@ from fleetledger.learning.losses.segmentation.parts import (
     ProbableLabels,
     ReleasedLabels,
 )
-from fleetledger.learning.losses.segmentation.terms import LocalPod
+from fleetledger.learning.losses.segmentation.terms import LocalPod, PooledCubes
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.learning.networks.segmentation.torch_layers import DensePass
 from fleetledger.methods.fbl.scenes import Current, stages_of
@@ -88,6 +88,8 @@ def _terms(settings: LossSettings, task: int) -> presets.Terms:
         )
     if settings.loss == "plop":
         return presets.plop(pod)
+    if settings.loss == "rcil":
+        return presets.rcil(WeightedTerm(settings.pod, PooledCubes(factors=factors)))
     if settings.loss == "mib":
         return presets.mib(settings.distillation)
     if settings.loss == "lwf":

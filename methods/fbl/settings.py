@@ -30,6 +30,7 @@ Preset = Literal[
     "ilt",
     "mib",
     "plop",
+    "rcil",
     "released",
 ]
 
@@ -53,6 +54,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "ilt": {"loss": "ilt", "growth": "seeded", "distillation": 100.0},
     "mib": {"loss": "mib", "distillation": 10.0},
     "plop": {"loss": "plop"},
+    "rcil": {"loss": "rcil"},
     "released": {
         "mode": "code",
         "crop": 512,
@@ -78,9 +80,9 @@ _OF_LOSSES: Mapping[str, tuple[str, ...]] = {
     "relations": ("fbl", "released"),
     "distillation": ("lwf", "ilt", "mib"),
     "encoder": ("ilt",),
-    "pod": ("fbl", "released", "plop"),
-    "pod_maps": ("fbl", "released", "plop"),
-    "pod_logits": ("fbl", "released", "plop"),
+    "pod": ("fbl", "released", "plop", "rcil"),
+    "pod_maps": ("fbl", "released", "plop", "rcil"),
+    "pod_logits": ("fbl", "released", "plop", "rcil"),
 }
 """The losses that a setting is part of."""
 
@@ -88,7 +90,7 @@ _OF_LOSSES: Mapping[str, tuple[str, ...]] = {
 class LossSettings(Strict):
     """The losses of equations (1) to (10), and those of rivals."""
 
-    loss: Literal["fbl", "released", "finetuning", "lwf", "ilt", "mib", "plop"] = "fbl"
+    loss: Literal["fbl", "released", "finetuning", "lwf", "ilt", "mib", "plop", "rcil"] = "fbl"
     """L_obj of (10), the released program's, or a rival's. Without an old model all of them are
     cross-entropy, (1), of which the released program divides the sum by all pixels."""
     labels: Literal["adaptive", "probable"] = "adaptive"
@@ -105,7 +107,7 @@ class LossSettings(Strict):
     """lambda1: factor of L_FR; 0 leaves it out (w/oFRC), in the released program's loss the three
     terms that stand for it, whose factors are fixed."""
     pod: float = Field(default=1.0, ge=0)
-    """lambda2: factor of L_POD, beside those within it."""
+    """lambda2: factor of L_POD, beside those within it; of RCIL's pooled cubes likewise."""
     pod_maps: float = Field(default=0.01, ge=0)
     """Factor of feature maps within L_POD."""
     pod_logits: float = Field(default=0.0005, ge=0)

@@ -2,7 +2,7 @@
 
 fbl        gamma of Algorithm 1: entropies of the local model in training, rho from the epoch
 released   the released program's quantile, of the old model's entropies
-plop       medians of the old model's entropies
+plop, rcil medians of the old model's entropies
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ THRESHOLDS = "thresholds"
 def has_thresholds(settings: FblSettings) -> bool:
     """Return whether the pseudo labels of the settings' loss have thresholds of classes."""
     adaptive = settings.loss in ("fbl", "released") and settings.labels == "adaptive"
-    return adaptive or settings.loss == "plop"
+    return adaptive or settings.loss in ("plop", "rcil")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class FindsThresholds:
         share = accepted_share(
             self.before + epoch, settings.share_start, settings.share_step, settings.share_most
         )
-        if settings.loss == "plop":
+        if settings.loss in ("plop", "rcil"):
             found = median_thresholds(self._of_the_old_model(work, infer))
         elif settings.loss == "released":
             channels = len(work.frozen[TASKS])

@@ -22,7 +22,7 @@ PUBLISHED = {
     "plop": "PLOP + FL",
     "rcil": "RCIL + FL",
 }
-"""Labels of what is published beside a scenario; RCIL is not among the presets."""
+"""Labels of what is published beside a scenario; the preset `rcil` is a simple form of RCIL."""
 NOTICING = "noticing"
 """FBL whose devices notice tasks by entropy, where all others are told of them."""
 FAMILY = ("fbl", NOTICING, "without-apl", "without-fsc", "without-frc")

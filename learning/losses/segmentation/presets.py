@@ -23,6 +23,7 @@ from fleetledger.learning.losses.segmentation.terms import (
     OutputEntropy,
     PixelCrossEntropy,
     PixelDistillation,
+    PooledCubes,
     RelationConsistency,
     ReleasedCrossEntropy,
     SoftLabels,
@@ -34,6 +35,9 @@ Terms = tuple[WeightedTerm, ...]
 
 POD = WeightedTerm(1.0, LocalPod())
 """lambda2 L_POD of FBL (10)."""
+
+CUBES = WeightedTerm(1.0, PooledCubes())
+"""L_skd + L_ckd of RCIL."""
 
 
 def fbl(
@@ -116,3 +120,8 @@ def mib(factor: float = 10.0) -> Terms:
 def plop(pod: WeightedTerm = POD) -> Terms:
     """Return PLOP: pseudo labels by median entropy, and local pooled outputs."""
     return WeightedTerm(1.0, PixelCrossEntropy(MedianLabels())), pod
+
+
+def rcil(cubes: WeightedTerm = CUBES) -> Terms:
+    """Return RCIL's simple form: PLOP's pseudo labels, and pooled cubes; one branch, not two."""
+    return WeightedTerm(1.0, PixelCrossEntropy(MedianLabels())), cubes

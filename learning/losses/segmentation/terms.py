@@ -22,6 +22,7 @@ from fleetledger.learning.losses.segmentation.parts import (
     Weights,
 )
 from fleetledger.learning.losses.segmentation.pixels import counted_mean, pixel_cross_entropy
+from fleetledger.learning.losses.segmentation.pooled_cubes import pooled_cubes
 from fleetledger.learning.losses.segmentation.relation_consistency import relation_consistency
 from fleetledger.learning.losses.segmentation.released import (
     class_confidence,
@@ -89,6 +90,23 @@ class LocalPod:
         ]
         factors = [self.factors.maps] * len(now.maps) + [self.factors.logits]
         return local_pod(pairs, factors, step.channels - old_channels, step.channels)
+
+
+@dataclass(frozen=True)
+class PooledCubes:
+    """RCIL's distillation of windows and of neighbouring channels."""
+
+    old: str = "old"
+    factors: PodFactors = PodFactors()  # noqa: RUF009 -- frozen
+
+    def __call__(self, step: PixelStep) -> Tensor:
+        """Return its value ()."""
+        now, old = step.outputs, step.teacher(self.old)
+        old_channels = old.logits.shape[1]
+        maps = list(zip(now.maps, old.maps, strict=True))
+        small = folded(now.small_logits, old_channels), old.small_logits
+        new = step.channels - old_channels
+        return pooled_cubes(maps, small, self.factors, new, step.channels)
 
 
 @dataclass(frozen=True)

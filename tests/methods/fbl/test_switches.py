@@ -43,6 +43,7 @@ def payload(**settings):
         {"preset": "ilt"},
         {"preset": "mib"},
         {"preset": "plop"},
+        {"preset": "rcil"},
         {"mode": "code", "detection": "rise"},
         {"unsure": "ignore"},
         {"pod_literal": True},
@@ -83,6 +84,7 @@ def test_it_changes_the_payload(settings):
         ({"preset": "ilt"}, {"encoder": 1.0}),
         ({"preset": "mib"}, {"distillation": 1.0}),
         ({"preset": "plop"}, {"pod": 3.0}),
+        ({"preset": "rcil"}, {"pod": 3.0}),
         ({"mode": "code", "detection": "rise"}, {"pod": 3.0}),
         ({"mode": "code", "detection": "rise"}, {"preset": "without-apl"}),
     ],
@@ -130,6 +132,7 @@ def test_the_losses_are_those_of_the_presets_that_others_use():
         ({"preset": "ilt"}, presets.ilt()),
         ({"preset": "mib"}, presets.mib()),
         ({"preset": "plop"}, presets.plop()),
+        ({"preset": "rcil"}, presets.rcil()),
     ):
         assert loss_of(network, FblSettings(**settings), 2, taught=True).terms == terms, settings
         alone = loss_of(network, FblSettings(**settings), 2, taught=False)

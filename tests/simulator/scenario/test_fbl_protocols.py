@@ -58,7 +58,7 @@ def test_small_ones_take_every_ablation(name: str, preset: str) -> None:
     assert scenario.method.settings["preset"] == preset
 
 
-@pytest.mark.parametrize("preset", ["finetuning", "lwf", "ilt", "mib", "plop"])
+@pytest.mark.parametrize("preset", ["finetuning", "lwf", "ilt", "mib", "plop", "rcil"])
 def test_the_digits_take_every_rival_as_they_say(preset: str) -> None:
     alone = f"method.settings.preset={preset}"
     scenario = load_scenario("digits-fbl", [alone, "method.settings.unsure=background"])
