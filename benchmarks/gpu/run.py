@@ -70,38 +70,48 @@ def measure(
 def study(
     found: Checkpoint, place: Place, arguments: argparse.Namespace, budget: Budget
 ) -> list[str]:
-    """Go on with the studies for their share of the budget; return what is left of them."""
+    """Go on with the first unfinished study, then with others; return what is left of them."""
     runs = arguments.runs or found.path.with_suffix(".runs")
     data = data_of(arguments.cifar100, runs)
     if data is None and not place.small:
         return [f"{one.name}: {_NO_DATA}" for one in STUDIES]
-    ends = budget.left() * (1 - STUDY_SHARE)
-    rows = []
+    ends, left = budget.left() * (1 - STUDY_SHARE), list[str]()
     for one in STUDIES:
+        if left or budget.left() <= ends:
+            left.append(one.name)
+            continue
         try:
-            rows += _rows(one, found, place, data, budget)
+            rows = _rows(one, found, place, data, budget.left() - ends)
         except _FAILURES as error:
             told: dict[str, Any] = {"failed": f"{type(error).__name__}: {error}"}
             found.put(f"{one.name}, its size", {"work": {}, **told})
-    missing = [row for row in rows if not found.has(row.name, row.work(place.small))]
-    for number, row in enumerate(missing):
-        seconds = (budget.left() - ends) / (len(missing) - number)
-        if seconds <= 0:
-            break
-        try:
-            told = row.go_on(place, data, runs, seconds)
-        except _FAILURES as error:
-            told = {"failed": f"{type(error).__name__}: {error}"}
-        spent = float(found.entries.get(row.name, {}).get("study_seconds", 0.0))
-        if "study_seconds" in told:
-            told["study_seconds"] = round(told["study_seconds"] + spent, 1)
-        found.put(row.name, {"work": row.work(place.small), **told})
-        print(f"{row.name}: {json.dumps(told)}", flush=True)
-    return [row.name for row in missing if not found.has(row.name, row.work(place.small))]
+            continue
+        missing = [row for row in rows if not found.has(row.name, row.work(place.small))]
+        for number, row in enumerate(missing):
+            seconds = (budget.left() - ends) / (len(missing) - number)
+            if seconds > 0:
+                _go_on(row, found, place, (data, runs), seconds)
+        left += [row.name for row in missing if not found.has(row.name, row.work(place.small))]
+    return left
+
+
+def _go_on(
+    row: Row, found: Checkpoint, place: Place, files: tuple[Path | None, Path], seconds: float
+) -> None:
+    """Go on with an arm, and keep what is known of it by then."""
+    try:
+        told = row.go_on(place, *files, seconds)
+    except _FAILURES as error:
+        told = {"failed": f"{type(error).__name__}: {error}"}
+    spent = float(found.entries.get(row.name, {}).get("study_seconds", 0.0))
+    if "study_seconds" in told:
+        told["study_seconds"] = round(told["study_seconds"] + spent, 1)
+    found.put(row.name, {"work": row.work(place.small), **told})
+    print(f"{row.name}: {json.dumps(told)}", flush=True)
 
 
 def _rows(
-    one: Study, found: Checkpoint, place: Place, data: Path | None, budget: Budget
+    one: Study, found: Checkpoint, place: Place, data: Path | None, seconds: float
 ) -> list[Row]:
     """Return a study's arms with the local epochs that were chosen for it, now or before."""
     if data is None:
@@ -113,7 +123,7 @@ def _rows(
     name, work = f"{one.name}, its size", {"images_of_class": images}
     if not found.has(name, work):
         step = step_seconds(place)
-        epochs = one.epochs_within(STUDY_SHARE * budget.left(), step, images)
+        epochs = one.epochs_within(seconds, step, images)
         found.put(name, {"work": work, "step_seconds": step, "epochs": epochs})
     epochs = int(found.entries[name]["epochs"])
     return [Row(one, arm, epochs, images) for arm in one.arms]

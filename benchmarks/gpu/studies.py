@@ -23,11 +23,9 @@ from benchmarks.gpu.entries import Place
 from benchmarks.gpu.machine import settle
 from fleetledger.learning.training.settings import TrainingEngineSettings
 
-EPOCHS = (20, 10, 5, 2, 1)
-"""Local epochs that are tried, the printed ones first."""
 OVERHEAD = 1.4
 """Seconds of a study over those of its steps: looks at images, the proxy, measuring, exporting."""
-BATCH, MEMORY = 128, 2000
+BATCH = 128
 DATA_VARIABLE = "FLEETLEDGER_DATA"
 _FROM_SEARCH = {"inversion_steps": 20, "inversion_rate": 1.0, "inversion_start": "grey"}
 """The proxy's search for pictures, which as released takes longer than the training."""
@@ -39,15 +37,18 @@ class Arm:
 
     name: str
     settings: Mapping[str, Any]
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Other fields of the scenario."""
     printed: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
 class Study:
-    """A scenario that ships, cut to its first tasks, and what differs between its arms."""
+    """A scenario, cut to its first tasks, and what differs between its arms."""
 
     name: str
     scenario: str
+    """Its name, or its file."""
     arms: tuple[Arm, ...]
     tasks: int
     classes_per_task: int
@@ -55,19 +56,23 @@ class Study:
     """Of a task's classes, all of whose images a device holds."""
     rounds: int
     cohort: int
+    epochs: tuple[int, ...]
+    """Local epochs that are tried, those of the protocol first."""
+    memory: int
+    """Exemplars that a device keeps at most."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def steps_of_an_epoch(self, images_of_class: int) -> int:
         """Return the steps of all arms together with one local epoch a round, at most."""
-        images = self.class_share * self.classes_per_task * images_of_class + MEMORY
+        images = self.class_share * self.classes_per_task * images_of_class + self.memory
         of_device = ceil(images / BATCH)
         return len(self.arms) * self.tasks * self.rounds * self.cohort * of_device
 
     def epochs_within(self, seconds: float, step: float, images_of_class: int) -> int:
         """Return the most local epochs that fit, one at least."""
         one = self.steps_of_an_epoch(images_of_class) * step * OVERHEAD
-        return next((epochs for epochs in EPOCHS if epochs * one <= seconds), EPOCHS[-1])
+        return next((epochs for epochs in self.epochs if epochs * one <= seconds), self.epochs[-1])
 
     def changes(self, arm: Arm, data: Path, device: str, epochs: int) -> list[str]:
         """Return what an arm sets in the scenario."""
@@ -82,6 +87,7 @@ class Study:
             "engine.bfloat16": True,
             "engine.channels_last": True,
             **self.fields,
+            **arm.fields,
             **{f"method.settings.{name}": value for name, value in settings.items()},
         }
         return [f"{name}={_text(value)}" for name, value in fields.items()]
@@ -91,14 +97,16 @@ LGA_5 = Study(
     "cifar100-lga-5",
     "cifar100-lga-5",
     (
-        Arm("LGA as released", {"preset": "lga"}, (83.3, 77.3, 72.8)),
-        Arm("without L_SD", {"preset": "without-sdl"}, (None, None, 59.0)),
+        Arm("LGA as released", {"preset": "lga"}, printed=(83.3, 77.3, 72.8)),
+        Arm("without L_SD", {"preset": "without-sdl"}, printed=(None, None, 59.0)),
     ),
     tasks=3,
     classes_per_task=20,
     class_share=0.6,
     rounds=10,
     cohort=10,
+    epochs=(20, 10, 5, 2, 1),
+    memory=2000,
     settings=_FROM_SEARCH,
     fields={"seeds": [2021]},
 )
@@ -119,13 +127,14 @@ class Row:
         """Study, arm, tasks and epochs."""
         return (
             f"{self.study.name}, {self.arm.name}, first {self.study.tasks} tasks, "
-            f"{self.epochs} of {EPOCHS[0]} local epochs, bfloat16"
+            f"{self.epochs} of {self.study.epochs[0]} local epochs, bfloat16"
         )
 
     def work(self, small: bool) -> dict[str, Any]:
         """Return what is trained."""
         return {
             "scenario": self.study.scenario,
+            "fields": {**self.study.fields, **self.arm.fields},
             "settings": {**self.study.settings, **self.arm.settings},
             "images_of_class": self.images_of_class,
             "epochs": self.epochs,
