@@ -37,7 +37,7 @@ def rows_of(
     kind = assignment.settings.calibration
     if kind == "refit" and calibrates:
         classes = len({*memory.exemplars, *memory.task})
-        each = max(1, assignment.settings.exemplars // max(1, classes))
+        each = max(1, assignment.settings.exemplars_of_each(classes))
         return sorted({*_cut(old, each), *_cut(_by_digest(data, fresh), each)})
     if kind == "bias" and OLD_MODEL in instruction.extras:
         held = _held_out(data, old, fresh)

@@ -227,7 +227,7 @@ def _entered(
     mine = {data.class_names[row] for row in new_rows(instruction, data, memory.met)}
     if memory.stage == instruction.stage:
         return replace(memory, task=tuple(sorted({*memory.task, *mine})))
-    if assignment.settings.exemplars and memory.task:
+    if assignment.settings.keeps_exemplars and memory.task:
         memory = _with_exemplars(assignment, instruction, data, memory, chosen)
     return replace(
         memory, stage=instruction.stage, task=tuple(sorted(mine)), past=memory.latest, latest=None
@@ -241,12 +241,12 @@ def _with_exemplars(
     memory: Memory,
     chosen: Chooses,
 ) -> Memory:
-    """Return the memory with exemplars of its task; m = |M| over all its classes.
+    """Return the memory with exemplars of its task: m of each, or m = |M| over all.
 
     Those of a class are chosen among what was trained of it in the stage, and its exemplars so far.
     """
     classes = {*memory.exemplars, *memory.task}
-    per_class = assignment.settings.exemplars // len(classes)
+    per_class = assignment.settings.exemplars_of_each(len(classes))
     lists, stages = {}, memory.met.stages(data.class_names, data.digests)
     for name in memory.task:
         before = set(memory.exemplars.get(name, ()))

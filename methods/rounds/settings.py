@@ -163,6 +163,8 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
 
     exemplars: int = Field(default=0, ge=0, le=1_000_000)
     """Images of earlier stages that a device keeps for training, over all its classes."""
+    exemplars_per_class: int = _later(0, ge=0, le=1_000_000)
+    """Images of every class instead; 0: `exemplars` are shared out."""
     calibration: Literal["none", "align", "bias", "refit"] = _later("none")
     """Correction of the head after a stage. `align`: new rows as long as old ones on average (WA),
     by the coordinator alone. `bias`: two numbers for new rows, fitted on exemplars and new samples
@@ -188,9 +190,10 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.exemplars and self.scope == "task":
+        if self.keeps_exemplars and self.scope == "task":
             raise ValueError(
-                "scope: 'task' leaves out the classes of exemplars; give 'seen', or exemplars = 0"
+                "scope: 'task' leaves out the classes of exemplars; give 'seen', or exemplars = 0 "
+                "and exemplars_per_class = 0"
             )
         if self.privacy is not None:
             self._check_private()
@@ -210,7 +213,7 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
                 f"calibration: {self.calibration!r} changes lengths of rows, which a cosine head "
                 "does not look at; give 'refit' or 'none', or another head"
             )
-        if self.calibration in ("bias", "refit") and not self.exemplars:
+        if self.calibration in ("bias", "refit") and not self.keeps_exemplars:
             raise ValueError(
                 f"calibration: {self.calibration!r} looks at exemplars, and there are none; give "
                 "exemplars, or 'align'"
@@ -241,6 +244,15 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
                 f"upload: {self.upload!r} has steps of each answer's own, and clipped answers have "
                 "the clip's; give 'int32', or leave privacy out"
             )
+
+    @property
+    def keeps_exemplars(self) -> bool:
+        """Whether a device trains on images of earlier stages again."""
+        return self.exemplars > 0 or self.exemplars_per_class > 0
+
+    def exemplars_of_each(self, classes: int) -> int:
+        """Return how many exemplars a device keeps of each of its classes."""
+        return self.exemplars_per_class or self.exemplars // max(1, classes)
 
     @property
     def needs_old_model(self) -> bool:

@@ -13,11 +13,14 @@ import numpy as np
 import pytest
 
 from benchmarks import RESULTS_FOLDER
+from benchmarks.papers.footing.cells import Step, added
+from benchmarks.papers.footing.held_out import held_out
+from benchmarks.papers.footing.markdown import ranked
+from benchmarks.papers.footing.rates import MOST_RATES, next_rate
 from benchmarks.papers.one_table.cases import (
     BUDGET,
     GRADIENT_BOUND,
     METHODS,
-    MOST_RATES,
     SCENARIO,
     TUNING_SEED,
 )
@@ -26,10 +29,9 @@ from benchmarks.papers.one_table.material import (
     LEVELS,
     Material,
     feature_pictures,
-    held_out,
 )
-from benchmarks.papers.one_table.steps import Step, added, next_rate, steps, unfinished
-from benchmarks.papers.one_table.tables import groups, ranked, tables
+from benchmarks.papers.one_table.steps import steps, unfinished
+from benchmarks.papers.one_table.tables import groups, tables
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.images import LabelledImages, Split
 from fleetledger.simulator.scenario.loading import load_scenario

@@ -30,10 +30,8 @@ from benchmarks.papers.fedhaf_tables.cases import CASES, SCENARIO, Material
 from benchmarks.papers.fedhaf_tables.measuring import measured
 from benchmarks.papers.fedhaf_tables.run import machine
 from benchmarks.papers.fedhaf_tables.second_stage import Run, difference, line, mean
-from benchmarks.papers.one_table.material import held_out
+from benchmarks.papers.footing.held_out import held_out_file
 from benchmarks.run_folders import run_case
-from fleetledger.simulator.datasets.images import LabelledImages, Split
-from fleetledger.simulator.datasets.npz import load_npz, save_npz
 
 RESULTS = RESULTS_FOLDER / "fedhaf_own_rates.json"
 RATES = (0.01, 0.02, 0.05)
@@ -144,13 +142,7 @@ def best_rate(results: Mapping[str, Any], name: str) -> float:
 
 def _place(arguments: argparse.Namespace) -> Place:
     runs: Path = arguments.runs
-    runs.mkdir(parents=True, exist_ok=True)
-    kept = runs / "held_out.npz"
-    if not kept.exists():
-        whole = load_npz(arguments.core)
-        assert isinstance(whole.train, LabelledImages)
-        assert isinstance(whole.test, LabelledImages)
-        save_npz(kept, held_out(Split(whole.train, whole.test)))
+    kept = held_out_file(arguments.core, runs / "held_out.npz")
     return Place(arguments.core, kept, arguments.backbone, runs)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from benchmarks.papers.footing.changes import as_changes
 from benchmarks.papers.one_table.material import SIDE, Material
 from benchmarks.papers.simulated_cifar.claims import PUBLISHED_BYTES
 
@@ -37,7 +38,6 @@ _PLAIN_STEPS = (0.05, 0.2, 0.8)
 _SIGMOID_STEPS = (0.5, 2.0, 8.0)
 """The same for a mean over sigmoids, whose gradients are smaller by the number of classes."""
 _PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
-LEAST_RATES, MOST_RATES = 4, 10
 """Rates that are tried at least, and at most, until the best has tried ones on both sides."""
 
 
@@ -74,13 +74,13 @@ class Method:
 
     def changes(self, material: Material, seed: int, rate: float | None) -> list[str]:
         """Return what a run of the table sets in the scenario."""
-        return _texts(
+        return as_changes(
             {"seeds": [seed], **self._fields(rate), **self._data(material.core, material.pictures)}
         )
 
     def tuning_changes(self, material: Material, rate: float) -> list[str]:
         """Return what a run sets that tries a rate, on training images held out."""
-        return _texts(
+        return as_changes(
             {
                 "seeds": [TUNING_SEED],
                 **self._fields(rate),
@@ -113,14 +113,6 @@ class Method:
             "backbone.mirror": False,
             "backbone.size": SIDE,
         }
-
-
-def _texts(fields: Mapping[str, Any]) -> list[str]:
-    return [f"{name}={_text(value)}" for name, value in fields.items()]
-
-
-def _text(value: Any) -> str:  # noqa: ANN401 - any value of a scenario
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _LOCAL = {"epochs": EPOCHS, "batch": BATCH, "upload": "int16"}

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
+from benchmarks.papers.footing.held_out import HELD_OUT, KEPT, held_out, save_whole
 from fleetledger.simulator.datasets.images import LabelledImages, Split
-from fleetledger.simulator.datasets.npz import save_npz
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.engines.network_inputs import Inputs, inputs_of
 from fleetledger.simulator.run.preparation import PreparedSeed
@@ -31,7 +30,6 @@ SIDE, CHANNELS = 26, 3
 LARGEST = 6.0
 """Of a feature: layers end in ReLU6. What the import scales beyond is cut there."""
 LEVELS = 255
-_KEPT, _HELD_OUT = 150, 50
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,8 @@ class Material:
     core: Path
     folder: Path
     """Of those that are made."""
-    per_class_kept: int = field(default=_KEPT, init=False)
-    per_class_held_out: int = field(default=_HELD_OUT, init=False)
+    per_class_kept: int = field(default=KEPT, init=False)
+    per_class_held_out: int = field(default=HELD_OUT, init=False)
 
     @property
     def held_out(self) -> Path:
@@ -70,9 +68,7 @@ def make_material(core: Path, folder: Path, scenario: str) -> Material:
     split, pictures = _with_features(core, scenario)
     for path, whole in zip(made, (split, pictures, pictures), strict=True):
         part = whole if path == material.pictures else held_out(whole)
-        building = path.with_suffix(".part.npz")
-        save_npz(building, part)
-        building.replace(path)
+        save_whole(path, part)
     return material
 
 
@@ -82,15 +78,6 @@ def feature_pictures(features: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]
     values = np.zeros((len(levels), CHANNELS * SIDE * SIDE), np.uint8)
     values[:, : levels.shape[1]] = levels
     return values.reshape(-1, SIDE, SIDE, CHANNELS)
-
-
-def held_out(split: Split[LabelledImages]) -> Split[LabelledImages]:
-    """Return the training part alone, the last 50 of each class in place of the test part."""
-    rank = _rank(split.train.labels)
-    return Split(
-        train=_taken(split.train, rank < _KEPT),
-        test=_taken(split.train, (rank >= _KEPT) & (rank < _KEPT + _HELD_OUT)),
-    )
 
 
 def _with_features(
@@ -119,16 +106,3 @@ def _in_memory(samples: SampleSet) -> LabelledImages:
 def _seen(part: LabelledImages, features: Inputs) -> LabelledImages:
     rows = np.arange(len(part), dtype=np.int64)
     return LabelledImages(feature_pictures(features(rows)), part.labels, part.class_names)
-
-
-def _rank(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return which of its class each sample is, (n,), counted from 0."""
-    rank = np.zeros(len(labels), np.int64)
-    for label in np.unique(labels):
-        rows = np.flatnonzero(labels == label)
-        rank[rows] = np.arange(len(rows))
-    return rank
-
-
-def _taken(part: LabelledImages, kept: npt.NDArray[Any]) -> LabelledImages:
-    return LabelledImages(part.images[kept], part.labels[kept], part.class_names)

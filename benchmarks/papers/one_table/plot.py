@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.papers.footing.markdown import ranked
 from benchmarks.papers.one_table.cases import METHODS
-from benchmarks.papers.one_table.tables import ranked
 
 _STYLES = {"statistics": "-", "features": "--", "pictures": ":"}
 """By what a method learns from."""

@@ -28,30 +28,33 @@ from typing import Any
 from benchmarks import RESULTS_FOLDER
 from benchmarks.arguments import names_among
 from benchmarks.machine import describe_machine
+from benchmarks.papers.footing import cells
+from benchmarks.papers.footing.cells import Step
+from benchmarks.papers.footing.measuring import measured
 from benchmarks.papers.one_table.cases import METHODS, SCENARIO, SEEDS, Method
 from benchmarks.papers.one_table.material import Material, make_material
-from benchmarks.papers.one_table.measuring import measured
 from benchmarks.papers.one_table.plot import draw
-from benchmarks.papers.one_table.steps import Step, added, steps
+from benchmarks.papers.one_table.steps import steps
 from benchmarks.papers.one_table.tables import tables
 from benchmarks.run_folders import run_case
 from fleetledger.simulator.scenario.loading import DATA_VARIABLE, load_scenario
 
-RESULTS = RESULTS_FOLDER / "one_table.json"
+CLAIM = "one_table"
+RESULTS = RESULTS_FOLDER / f"{CLAIM}.json"
 
 
 def main() -> None:
     """Measure and store, run by run."""
     arguments = _arguments()
     if arguments.tables:
-        write(arguments.out, read(arguments.out))
+        write(arguments.out, cells.read(arguments.out, CLAIM))
         return
     import torch
 
     torch.set_num_threads(1)
     material = make_material(arguments.core, arguments.runs / "material", SCENARIO)
     ends = time.monotonic() + 60 * arguments.minutes
-    for step in steps(arguments.methods, arguments.seeds, lambda: read(arguments.out)):
+    for step in steps(arguments.methods, arguments.seeds, lambda: cells.read(arguments.out, CLAIM)):
         if time.monotonic() > ends:
             break
         found = carried_out(step, material, arguments.runs)
@@ -68,7 +71,7 @@ def carried_out(step: Step, material: Material, runs: Path) -> dict[str, Any]:
 
         scenario = load_scenario(SCENARIO, _changes(step, method, material))
         return {**rate, **measured_jointly(scenario, method.joint)}
-    folder = runs / f"{step.method}-{step.key.replace(' ', '-')}{'' if step.seed else '-tuning'}"
+    folder = runs / step.folder
     found = measured(run_case(SCENARIO, _changes(step, method, material), folder), folder)
     shutil.rmtree(folder)
     return {**rate, **found}
@@ -81,26 +84,15 @@ def _changes(step: Step, method: Method, material: Material) -> list[str]:
     return method.tuning_changes(material, step.rate)
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Return the results so far."""
-    if path.exists():
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
-    return {"claim": "one_table", "machine": {}, "rates": {}, "runs": {}}
-
-
 def store(path: Path, step: Step, found: Mapping[str, Any]) -> None:
     """Put a run into the results, in place of an older one of the same name."""
     machine = {**describe_machine("numpy", "torch", "onnxruntime"), "threads": 1}
-    write(path, {**added(read(path), step, found), "machine": machine})
+    write(path, {**cells.added(cells.read(path, CLAIM), step, found), "machine": machine})
 
 
 def write(path: Path, results: Mapping[str, Any]) -> None:
     """Write results, table and picture."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    building = path.with_suffix(".part")
-    building.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    building.replace(path)
+    cells.write(path, results)
     path.with_suffix(".md").write_text(tables(results), encoding="utf-8")
     draw(results, path.with_suffix(".png"))
 

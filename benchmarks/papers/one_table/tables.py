@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from benchmarks.papers.footing.markdown import Runs, over_seeds, ranked, spread, table
 from benchmarks.papers.one_table.cases import (
     BATCH,
     BUDGET,
@@ -17,12 +18,7 @@ from benchmarks.papers.one_table.cases import (
     TUNING_STAGES,
 )
 from benchmarks.papers.one_table.steps import unfinished
-from fleetledger.simulator.metrics.over_seeds import (
-    PairedDifference,
-    Summary,
-    paired_difference,
-    summary,
-)
+from fleetledger.simulator.metrics.over_seeds import PairedDifference, paired_difference
 
 _MEBI = 2**20
 _HEAD = (
@@ -53,7 +49,6 @@ a tenth of its Table 5 with ResNet-18. Both on CIFAR-100 in ten tasks, each on i
 of two real agents with MobileNetV2 at 112 pixels and 100 images, resident: [116 MiB](agent_memory.json) with STSA's compact
 form, M = 1,250, and [335 MiB](fedhaf_agent_memory.json) with FedHAF; no paper prints any.
 """  # noqa: E501 - lines of the page
-Runs = Mapping[str, Mapping[str, Any]]
 
 
 def tables(results: Mapping[str, Any]) -> str:
@@ -72,14 +67,14 @@ def tables(results: Mapping[str, Any]) -> str:
         f"is. Methods of rounds: {ROUNDS} rounds of {EPOCHS} epochs\nin batches of {BATCH} unless "
         f"the row says otherwise, {MEMORY} exemplars on a device where there are any.\n",
         f"Machine of the newest run: {told}.\n",
-        *_table(_HEAD, [_row(*item) for item in grouped]),
+        *table(_HEAD, [_row(*item) for item in grouped]),
         "## What it costs a device\n",
         _COSTS_TOLD,
-        *_table(_COSTS, [_costs(name, runs) for _, name, runs, _ in grouped]),
+        *table(_COSTS, [_costs(name, runs) for _, name, runs, _ in grouped]),
         "## How rates were chosen\n",
         f"Average over the first {TUNING_STAGES} stages of a seed of its own, in percent of 50 "
         "training images of each class that were held out.\n",
-        *_table(("method", "rates and averages"), list(_rates(results["rates"]))),
+        *table(("method", "rates and averages"), list(_rates(results["rates"]))),
         *_left(unfinished(results)),
     ]
     return "\n".join(parts)
@@ -92,12 +87,6 @@ def _left(names: Sequence[str]) -> Iterator[str]:
         yield "A seed or a rate is missing, or another rate is best than the seeds were run at.\n"
         yield from (f"- {METHODS[name].title}" for name in names)
         yield ""
-
-
-def ranked(runs: Mapping[str, Runs]) -> list[tuple[str, Runs]]:
-    """Return the methods that have runs, the best average first."""
-    found = [(name, by_seed) for name, by_seed in runs.items() if by_seed]
-    return sorted(found, key=lambda item: -_values(item[1], "average").mean)
 
 
 def groups(
@@ -118,13 +107,6 @@ def groups(
     return grouped
 
 
-def spread(runs: Runs, field: str, digits: int = 2) -> str:
-    """Return a number over seeds: its mean, and half of its interval where there are several."""
-    found = _values(runs, field)
-    half = found.half_width
-    return f"{found.mean:.{digits}f}" + ("" if half is None else f" ± {half:.{digits}f}")
-
-
 def _next(letter: str) -> str:
     """Return the letter after another: A, B, ... Z, ZA, ZB, ..."""
     if letter.endswith("Z") or not letter:
@@ -134,10 +116,6 @@ def _next(letter: str) -> str:
 
 def _averages(runs: Runs) -> dict[int, float]:
     return {int(key.removeprefix("seed ")): float(run["average"]) for key, run in runs.items()}
-
-
-def _values(runs: Runs, field: str) -> Summary:
-    return summary([float(run[field]) for run in runs.values()])
 
 
 def _row(letter: str, name: str, runs: Runs, to_first: PairedDifference | None) -> tuple[str, ...]:
@@ -162,17 +140,17 @@ def _difference(found: PairedDifference) -> str:
 
 
 def _sent(runs: Runs) -> str:
-    sent = _values(runs, "mib_up").mean
+    sent = over_seeds(runs, "mib_up").mean
     return f"{sent:.2f}" + (" *" if sent * _MEBI > BUDGET else "")
 
 
 def _costs(name: str, runs: Runs) -> tuple[str, ...]:
-    method, seconds = METHODS[name], _values(runs, "device_seconds").mean
+    method, seconds = METHODS[name], over_seeds(runs, "device_seconds").mean
     rounds = method.rounds
     return (
         method.title,
         _sent(runs),
-        f"{_values(runs, 'mib_down').mean:.2f}",
+        f"{over_seeds(runs, 'mib_down').mean:.2f}",
         f"{seconds:.1f}" if seconds else "",
         "" if rounds is None else str(rounds),
         "" if rounds is None else f"{seconds / (STAGES * rounds):.2f}",
@@ -189,9 +167,3 @@ def _rates(rates: Mapping[str, Runs]) -> Iterator[tuple[str, str]]:
             for rate, run in sorted(tried.items(), key=lambda item: float(item[0]))
         ]
         yield METHODS[name].title, ", ".join(told)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    for row in (head, ["---"] * len(head), *rows):
-        yield f"| {' | '.join(row)} |"
-    yield ""

@@ -78,9 +78,16 @@ def test_wrong_settings_are_told_by_field() -> None:
         ({"rate": -1.0}, "rate"),
         ({"preset": "fedsgd"}, "preset"),
         ({"scope": "task", "exemplars": 5}, "scope"),
+        ({"scope": "task", "exemplars_per_class": 5}, "scope"),
     ):
         with pytest.raises(MethodError, match=why):
             assignment(**settings)
+
+
+def test_exemplars_of_every_class_are_told_only_where_they_are_set() -> None:
+    assert "exemplars_per_class" not in assignment().settings.model_dump(mode="json")
+    told = assignment(exemplars_per_class=5)
+    assert COORDINATOR.read_assignment(told.model_dump(mode="json")) == told
 
 
 def test_what_is_given_beside_a_preset_wins() -> None:

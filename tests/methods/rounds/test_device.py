@@ -86,6 +86,17 @@ def test_exemplars_of_the_stage_before_come_with_the_next() -> None:
     assert cut.samples == {CAT: 2, DOG: 2, OWL: 2}
 
 
+def test_as_many_exemplars_of_every_class_stay_whatever_their_number() -> None:
+    of = assignment(preset="fedavg-exemplars", exemplars_per_class=3)
+    data = images(30, CAT, DOG, OWL)
+    memory = None
+    for stage, (name, kept) in enumerate(((CAT, 0), (DOG, 3), (OWL, 6)), start=1):
+        asks = order(of, CAT, DOG, OWL, stage=stage, task=(name,))
+        done = learn(of, asks, data, memory)
+        assert done.stored_samples == kept
+        memory = done.memory
+
+
 def test_of_a_class_that_returns_new_images_and_exemplars_are_trained() -> None:
     of = assignment(preset="fedavg-exemplars", exemplars=6)
     old, owls, new = images(20, CAT, DOG), images(10, OWL, seed=1), images(7, CAT, seed=2)

@@ -1,0 +1,1 @@
+"""Parts of tables that have all methods on one footing: runs, rates, results and Markdown."""

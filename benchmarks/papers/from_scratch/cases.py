@@ -1,0 +1,206 @@
+"""Rows of the table, and the footing that all share; a row differs in nothing but its method.
+
+To add a row, add a `Row` to `ROWS`: its rate is searched for and its seeds are run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.papers.footing.changes import as_changes
+from benchmarks.papers.footing.held_out import HELD_OUT, KEPT
+
+SCENARIO = str(Path(__file__).with_name("footing.toml"))
+SEEDS = (1, 2, 3)
+TUNING_SEED, TUNING_TASKS, CLASSES_PER_TASK = 4, 3, 4
+"""Rates are chosen with a seed of its own, on its first tasks, by training images held out."""
+TASKS, DEVICES, ROUNDS, EPOCHS, BATCH, EXEMPLARS = 5, 10, 10, 2, 32, 20
+NETWORK = "resnet8"
+RIVAL = "fedavg-exemplars"
+"""The row that all others are compared with, seed by seed."""
+
+_WITH_MOMENTUM = (0.01, 0.02, 0.04, 0.08)
+_PLAIN = (0.05, 0.1, 0.2, 0.4)
+"""Of SGD without momentum."""
+_SIGMOIDS = (0.5, 1.0, 2.0, 4.0)
+"""Around the rate of LGA's program, whose loss is a mean over sigmoids."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table."""
+
+    title: str
+    method: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Other fields of the scenario."""
+    rate: str = "method.settings.rate"
+    """The field that the best of `rates` is chosen for."""
+    rates: tuple[float, ...] = _WITH_MOMENTUM
+    passes: str | None = None
+    """The field that is doubled until a doubling gains less than `CONVERGED`; None: none is."""
+    beside: str | None = RIVAL
+    """The row that it is compared with; None: with none."""
+    apart: str = ""
+    """Why its average is no figure of the same footing; empty if it is one."""
+
+    def changes(self, core: Path, seed: int, rate: float, passes: int | None = None) -> list[str]:
+        """Return what a run of the table sets in the scenario."""
+        return as_changes(
+            {"seeds": [seed], "data.root": core, **self._fields(rate, passes)},
+        )
+
+    def tuning_changes(self, held_out: Path, rate: float, passes: int | None = None) -> list[str]:
+        """Return what a run sets that tries a rate, on training images held out."""
+        return as_changes(
+            {
+                "seeds": [TUNING_SEED],
+                "data.root": held_out,
+                "data.per_class": KEPT,
+                "data.test_per_class": HELD_OUT,
+                "stages.classes": TUNING_TASKS * CLASSES_PER_TASK,
+                "stages.count": TUNING_TASKS,
+                **self._fields(rate, passes),
+            }
+        )
+
+    def _fields(self, rate: float, passes: int | None) -> dict[str, Any]:
+        settings = {f"method.settings.{name}": value for name, value in self.settings.items()}
+        lasting = {} if self.passes is None else {self.passes: passes or FIRST_PASSES}
+        measured = {"evaluation.every_rounds": passes} if self.passes and passes else {}
+        return {
+            "method.name": self.method,
+            **self.fields,
+            **settings,
+            self.rate: rate,
+            **lasting,
+            **measured,
+        }
+
+
+FIRST_PASSES, CONVERGED, MOST_PASSES = 20, 0.5, 160
+"""Joint training converged if twice the passes gain less than half a point on held-out images."""
+
+_LOCAL = {"network": NETWORK, "epochs": EPOCHS, "batch": BATCH, "flip": True}
+_ALIKE = {**_LOCAL, "averaging": "plain"}
+"""What every method trains with; answers count alike."""
+
+
+_SHORT_SEARCH = {
+    "reserved": TASKS * CLASSES_PER_TASK,
+    "inversion_start": "grey",
+    "inversion_rate": 1.0,
+    "inversion_steps": 10,
+}
+"""As many outputs of Gamma as there are classes, and a short search for pictures in both modes."""
+
+
+def _lga(title: str, preset: str, mode: str, beside: str | None = RIVAL) -> Row:
+    settings = {
+        "mode": mode,
+        "preset": preset,
+        **_ALIKE,
+        "memory_per_class": EXEMPLARS,
+        "detection": "stage",
+        **_SHORT_SEARCH,
+    }
+    rates = _SIGMOIDS if mode == "code" else _PLAIN
+    return Row(f"{title}, mode `{mode}`", "lga", settings, rates=rates, beside=beside)
+
+
+def _rounds(title: str, preset: str, **settings: Any) -> Row:  # noqa: ANN401 - settings
+    return Row(title, "rounds", {"preset": preset, **_ALIKE, **settings})
+
+
+_HALF_FIRST = {
+    "stages.first": 10,
+    "stages.count": 3,
+    "devices.policy.publish_images": True,
+    "method.base.epochs": 40,
+    "method.base.batch": 64,
+    "method.base.milestones": [24, 32],
+    "method.base.flip": True,
+}
+_BASE = "half of the classes were learned in one place first"
+
+
+def _dcid(title: str, preset: str, learner: str) -> Row:
+    network = f"{NETWORK}_signed" if learner == "lucir" else NETWORK
+    settings = {
+        "preset": preset,
+        "base": "central",
+        **_ALIKE,
+        "network": network,
+        "anchors_per_class": EXEMPLARS,
+        "shared_per_class": EXEMPLARS,
+    }
+    beside = None if preset.startswith("dcil") else f"dcil-{learner}"
+    return Row(title, "dcid", settings, _HALF_FIRST, beside=beside, apart=_BASE)
+
+
+def _statistics(title: str, method: str, **settings: Any) -> Row:  # noqa: ANN401 - settings
+    first = {
+        "method.first_stage.name": "rounds",
+        "method.first_stage.rounds": ROUNDS,
+        **{f"method.first_stage.settings.{name}": value for name, value in _ALIKE.items()},
+    }
+    return Row(title, method, settings, first, rate="method.first_stage.settings.rate")
+
+
+ROWS: Mapping[str, Row] = {
+    "lga-code": _lga("LGA", "lga", "code"),
+    "glfc-code": _lga("GLFC", "glfc", "code"),
+    "without-sdl-code": _lga("LGA without L_SD (`without-sdl`)", "without-sdl", "code"),
+    "lga-paper": _lga("LGA", "lga", "paper"),
+    RIVAL: Row(
+        "FedAvg with exemplars",
+        "rounds",
+        {
+            "preset": "fedavg-exemplars",
+            **_ALIKE,
+            "exemplars_per_class": EXEMPLARS,
+        },
+        beside=None,
+    ),
+    "fedavg-task": _rounds("FedAvg, the task's classes (masking alone)", "fedavg-task"),
+    "fedavg": _rounds("FedAvg", "fedavg"),
+    "joint": Row(
+        "joint training to convergence, all images so far in one place",
+        "joint",
+        {**_LOCAL, "epochs": 1, "schedule": "cosine"},
+        passes="rounds.per_stage",
+    ),
+    "icarl": _rounds("iCaRL in a fleet", "icarl", exemplars_per_class=EXEMPLARS),
+    "glfc-paper": _lga("GLFC", "glfc", "paper"),
+    "without-sdl-paper": _lga("LGA without L_SD (`without-sdl`)", "without-sdl", "paper"),
+    "lga-fedavg-code": _lga("FedAvg with LGA's loss and exemplars", "fedavg-exemplars", "code"),
+    "lga-fedavg-paper": _lga("FedAvg with LGA's loss and exemplars", "fedavg-exemplars", "paper"),
+    "fedavg-counts": _rounds(
+        "FedAvg with exemplars and class counts in its loss",
+        "fedavg-exemplars",
+        exemplars_per_class=EXEMPLARS,
+        ce_prior="device",
+    ),
+    "fedavg-aligned": _rounds(
+        "FedAvg with exemplars and an aligned head", "fedavg-aligned", exemplars_per_class=EXEMPLARS
+    ),
+    "wa": _rounds("WA in a fleet", "wa", exemplars_per_class=EXEMPLARS),
+    "ss-il": _rounds("SS-IL in a fleet", "ss-il", exemplars_per_class=EXEMPLARS),
+    "stsa": _statistics("STSA on the first task's network", "stsa"),
+    "stsa-best": _statistics("STSA, `best`, on the first task's network", "stsa", preset="best"),
+    "fed3r": _statistics("Fed3R on the first task's network", "fed3r"),
+    "fedncm": _statistics("FedNCM on the first task's network", "fedncm"),
+    "dcil-icarl": _dcid("iCaRL, FedAvg, on DCID's base", "dcil-icarl-fedavg", "icarl"),
+    "dcid-icarl": _dcid("DCID with iCaRL", "dcid-icarl", "icarl"),
+    "dcil-lucir": _dcid("LUCIR, FedAvg, on DCID's base", "dcil-lucir-fedavg", "lucir"),
+    "dcid-lucir": _dcid("DCID with LUCIR", "dcid-lucir", "lucir"),
+    "dcil-erdil": _dcid("ERDIL, FedAvg, on DCID's base", "dcil-erdil-fedavg", "erdil"),
+    "dcid-erdil": _dcid("DCID with ERDIL", "dcid-erdil", "erdil"),
+    "dcil-tpcil": _dcid("TPCIL, FedAvg, on DCID's base", "dcil-tpcil-fedavg", "tpcil"),
+    "dcid-tpcil": _dcid("DCID with TPCIL", "dcid-tpcil", "tpcil"),
+}
+"""By name, in the order in which they are measured; the table is sorted by what they reach."""

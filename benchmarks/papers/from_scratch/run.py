@@ -1,0 +1,203 @@
+"""One table of all methods from scratch: pictures, a small network, no pretraining.
+
+    FLEETLEDGER_DATA=FOLDER OMP_NUM_THREADS=1 python -m benchmarks.papers.from_scratch.run
+    python -m benchmarks.papers.from_scratch.run --methods lga-code,glfc-code --seeds 1
+    python -m benchmarks.papers.from_scratch.run --minutes 30  # begins no further run after that
+    python -m benchmarks.papers.from_scratch.run --tables  # writes the table from stored runs
+
+The folder holds cifar100.npz, whole or its core; torch is needed. Row by row the rate is chosen on
+training images that are held out, then the first seed is run; the other seeds follow, one after the
+other for all rows. Every run is stored in benchmarks/results/from_scratch.json when it has ended,
+with its revision, and is not run again; one that was stopped goes on from its folder in --runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import RESULTS_FOLDER
+from benchmarks.arguments import names_among
+from benchmarks.machine import describe_machine
+from benchmarks.papers.footing import cells
+from benchmarks.papers.footing.cells import Step
+from benchmarks.papers.footing.held_out import held_out_file
+from benchmarks.papers.footing.measuring import measured
+from benchmarks.papers.footing.rates import best_of, next_length, next_rate
+from benchmarks.papers.from_scratch.cases import (
+    CONVERGED,
+    FIRST_PASSES,
+    MOST_PASSES,
+    ROWS,
+    SCENARIO,
+    SEEDS,
+)
+from benchmarks.papers.from_scratch.tables import tables
+from benchmarks.run_folders import run_case
+from fleetledger.simulator.errors import SimulatorError
+from fleetledger.simulator.run.provenance import sources
+from fleetledger.simulator.scenario.loading import DATA_VARIABLE
+
+CLAIM = "from_scratch"
+RESULTS = RESULTS_FOLDER / f"{CLAIM}.json"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where files are."""
+
+    core: Path
+    runs: Path
+
+    @property
+    def held_out(self) -> Path:
+        """Images to choose rates by."""
+        return self.runs / "held_out.npz"
+
+    def changes(self, step: Step) -> list[str]:
+        """Return what a step sets in the scenario."""
+        row = ROWS[step.method]
+        assert step.rate is not None, "every row has a rate"
+        if step.seed is not None:
+            return row.changes(self.core, step.seed, step.rate, step.passes)
+        return row.tuning_changes(self.held_out, step.rate, step.passes)
+
+
+def main() -> None:
+    """Measure and store, run by run."""
+    arguments = _arguments()
+    if arguments.tables:
+        write(arguments.out, cells.read(arguments.out, CLAIM))
+        return
+    import torch
+
+    torch.set_num_threads(1)
+    place = Place(arguments.core, arguments.runs)
+    held_out_file(place.core, place.held_out)
+    ends = time.monotonic() + 60 * arguments.minutes
+    for step in steps(arguments.methods, arguments.seeds, lambda: cells.read(arguments.out, CLAIM)):
+        if time.monotonic() > ends:
+            break
+        found = carried_out(step, place)
+        print(step.method, step.kind, step.key, json.dumps(found), flush=True)
+        store(arguments.out, step, found)
+
+
+def steps(
+    names: list[str], seeds: list[int], results: Callable[[], Mapping[str, Any]]
+) -> Iterator[Step]:
+    """Yield what is still to be run; `results` gives what is known by then."""
+    for seed in seeds:
+        for name in names:
+            yield from searching(name, results)
+            rate = best_of(tried(results(), name))
+            if rate is not None and f"seed {seed}" not in cells.known(results(), "runs", name):
+                yield Step(name, rate, seed, passes_of(results(), name))
+
+
+def searching(name: str, results: Callable[[], Mapping[str, Any]]) -> Iterator[Step]:
+    """Yield the rates of a row, and then its numbers of passes, that are still to be tried."""
+    row = ROWS[name]
+    while (rate := next_rate(tried(results(), name), row.rates)) is not None:
+        yield Step(name, rate, None)
+    best = best_of(tried(results(), name))
+    if row.passes is None or best is None:
+        return
+    while (passes := _next_passes(results(), name, best)) is not None:
+        yield Step(name, best, None, passes)
+
+
+def tried(results: Mapping[str, Any], name: str) -> dict[float, float | None]:
+    """Return the averages of a row on held-out images by rate; None where a run failed."""
+    found = cells.known(results, "rates", name)
+    return {float(rate): run.get("average") for rate, run in found.items()}
+
+
+def passes_of(results: Mapping[str, Any], name: str) -> int | None:
+    """Return the passes with the best average on held-out images; None for rows without."""
+    if ROWS[name].passes is None:
+        return None
+    lengths = _lengths(results, name)
+    return max(lengths, key=lambda passes: lengths[passes])
+
+
+def _next_passes(results: Mapping[str, Any], name: str, best: float) -> int | None:
+    return next_length(_lengths(results, name), FIRST_PASSES, CONVERGED, MOST_PASSES)
+
+
+def _lengths(results: Mapping[str, Any], name: str) -> dict[int, float]:
+    """Return averages by passes; the first number is that of the search of the rate."""
+    rates = tried(results, name)
+    best = best_of(rates)
+    first = {} if best is None else {FIRST_PASSES: float(rates[best] or 0)}
+    longer = cells.known(results, "passes", name)
+    return {**first, **{int(key): float(run.get("average") or 0) for key, run in longer.items()}}
+
+
+def carried_out(step: Step, place: Place) -> dict[str, Any]:
+    """Run a step in a folder that goes away afterwards; return its numbers.
+
+    A run that ends in an error of the simulator, as of weights that are no numbers, is told so.
+    """
+    folder, began = place.runs / step.folder, time.monotonic()
+    told: dict[str, Any] = {"rate": step.rate}
+    if step.passes is not None:
+        told["passes"] = step.passes
+    try:
+        results = run_case(SCENARIO, place.changes(step), folder)
+        found = measured(results, folder)
+        old = results.first.stages[-1].old_accuracy
+        found["old_classes"] = None if old is None else round(100 * old, 2)
+    except SimulatorError as error:
+        found = {"failed": str(error)}
+    shutil.rmtree(folder, ignore_errors=True)
+    seconds = round(time.monotonic() - began, 1)
+    return {**told, **found, "wall_seconds": seconds, "revision": revision()}
+
+
+def revision() -> str:
+    """Return the commit that ran, and whether its files were changed."""
+    return ", ".join(dict.fromkeys(str(source) for source in sources())) or "no checkout"
+
+
+def store(path: Path, step: Step, found: Mapping[str, Any]) -> None:
+    """Put a run into the results."""
+    machine = {**describe_machine("numpy", "torch"), "threads": 1}
+    results = cells.added(cells.read(path, CLAIM), step, found)
+    write(path, {**results, "machine": machine})
+
+
+def write(path: Path, results: Mapping[str, Any]) -> None:
+    """Write results and table."""
+    cells.write(path, results)
+    path.with_suffix(".md").write_text(tables(results), encoding="utf-8")
+
+
+def _arguments() -> argparse.Namespace:
+    data = Path(os.environ.get(DATA_VARIABLE, "."))
+    runs = Path(tempfile.gettempdir()) / CLAIM
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--core", type=_path, default=_path(data / "cifar100.npz"))
+    parser.add_argument("--methods", type=names_among(ROWS), default=list(ROWS))
+    parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
+    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--runs", type=_path, default=runs)
+    parser.add_argument("--out", type=_path, default=RESULTS)
+    parser.add_argument("--tables", action="store_true", help="measure nothing")
+    return parser.parse_args()
+
+
+def _path(text: str | Path) -> Path:
+    return Path(text).expanduser().absolute()
+
+
+if __name__ == "__main__":
+    main()
