@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from benchmarks.papers.footing.changes import as_changes
+
 Data = Literal["digits", "cifar"]
 SCENARIOS: Mapping[Data, str] = {"digits": "digits-dcid", "cifar": "cifar100-core-dcid"}
 SEEDS = (1, 2, 3)
@@ -47,7 +49,7 @@ class Case:
         told |= {"seeds": list(self.seeds_on(data)), **self.fields}
         if core is not None and data == "cifar":
             told["data.root"] = core
-        return [f"{name}={_toml(value)}" for name, value in told.items()]
+        return as_changes(told)
 
     def seeds_on(self, data: Data) -> tuple[int, ...]:
         """Return the seeds that are run on some data."""
@@ -61,10 +63,6 @@ _PINNED: Mapping[str, Mapping[str, Any]] = {
 """What presets set otherwise: the figures are of these."""
 _NETWORKS = {"lucir": "resnet8_signed"}
 """LUCIR leaves the last ReLU out, as its program does."""
-
-
-def _toml(value: Any) -> str:  # noqa: ANN401 - of a TOML file
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _eight() -> dict[str, Case]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.papers.dcid_tables.norm_cases import BESIDE, CASES, ICARL, SEEDS, TUNED_ON, key_of
-from fleetledger.simulator.metrics.over_seeds import paired_difference, summary
+from benchmarks.papers.footing.markdown import markdown_table, mean
+from fleetledger.simulator.metrics.over_seeds import paired_difference
 
 Run = Mapping[str, Any]
 BySeed = Mapping[int, Run]
@@ -90,7 +91,7 @@ def _cases(result: Mapping[str, Any], cases: Mapping[str, BySeed]) -> Iterator[s
         )
         for name, runs in cases.items()
     ]
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _differences(cases: Mapping[str, BySeed], field: str) -> Iterator[str]:
@@ -107,7 +108,7 @@ def _differences(cases: Mapping[str, BySeed], field: str) -> Iterator[str]:
         for name, runs in cases.items()
         if name in ICARL
     ]
-    return _table(("case", "n", *(_BESIDE[name] for name in beside)), rows)
+    return markdown_table(("case", "n", *(_BESIDE[name] for name in beside)), rows)
 
 
 def _pairs(cases: Mapping[str, BySeed]) -> Iterator[str]:
@@ -122,7 +123,7 @@ def _pairs(cases: Mapping[str, BySeed]) -> Iterator[str]:
         for name, other in _PAIRS.items()
         if name in cases and other in cases
     ]
-    return _table(("case", "n", "head", "model"), rows)
+    return markdown_table(("case", "n", "head", "model"), rows)
 
 
 def _rounds(cases: Mapping[str, BySeed]) -> Iterator[str]:
@@ -133,7 +134,7 @@ def _rounds(cases: Mapping[str, BySeed]) -> Iterator[str]:
         for field in ("ensemble", "mean", "general"):
             cells = [_over(_at(runs, place, field)) for place in places]
             rows.append((CASES[name].title if field == "ensemble" else "", field, *cells))
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _beside_the_mean(cases: Mapping[str, BySeed]) -> Iterator[str]:
@@ -144,7 +145,7 @@ def _beside_the_mean(cases: Mapping[str, BySeed]) -> Iterator[str]:
             gains = [[one[field] - one["mean"] for one in run["rounds"]] for run in runs.values()]
             cells.append(_over([sum(of_seed) / len(of_seed) for of_seed in gains]))
         rows.append((CASES[name].title, str(len(runs)), *cells))
-    return _table(("case", "n", "ensemble", "general model"), rows)
+    return markdown_table(("case", "n", "ensemble", "general model"), rows)
 
 
 def _at(runs: BySeed, place: tuple[int, int], field: str) -> list[float]:
@@ -162,15 +163,13 @@ def _tried(result: Mapping[str, Any]) -> Iterator[str]:
         for key, run in result["runs"].items()
         if key.endswith(f"/seed-{TUNED_ON}")
     ]
-    return _table(("run", "head, average", "model, average"), rows)
+    return markdown_table(("run", "head, average", "model, average"), rows)
 
 
 def _over(values: Sequence[float]) -> str:
     if not values:
         return ""
-    found = summary(values)
-    half = found.half_width
-    return f"{found.mean:.2f}" if half is None else f"{found.mean:.2f} ± {half:.2f}"
+    return mean(values)
 
 
 def _difference(first: BySeed, second: BySeed, field: str) -> str:
@@ -189,9 +188,3 @@ def _seconds(runs: BySeed) -> str:
     spent = [run["processor_seconds"] for run in runs.values()]
     known = [one for one in spent if one is not None]
     return f"{sum(known) / len(known):.0f}" if known else ""
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    for row in (head, ["---"] * len(head), *rows):
-        yield f"| {' | '.join(row)} |"
-    yield ""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.papers.dcid_tables.cases import BESIDE, CASES, EIGHT, SKEWED, Case
+from benchmarks.papers.footing.markdown import markdown_table
 
 Run = Mapping[str, Any]
 _TITLES = {
@@ -71,7 +72,7 @@ def _accuracies(runs: Mapping[str, Run]) -> Iterator[str]:
         )
         for name, run in _in_order(runs, (*EIGHT, *BESIDE))
     ]
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _skew(runs: Mapping[str, Run]) -> Iterator[str]:
@@ -80,7 +81,7 @@ def _skew(runs: Mapping[str, Run]) -> Iterator[str]:
         (CASES[name].title, *(_spread(run[field]) for field in ("average", "final", "forgetting")))
         for name, run in runs.items()
     ]
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _bytes(runs: Mapping[str, Run]) -> Iterator[str]:
@@ -94,7 +95,7 @@ def _bytes(runs: Mapping[str, Run]) -> Iterator[str]:
         beside = f"{whole / sum(alone['bytes_per_session'].values()):.3f}" if alone else ""
         cells = (*(f"{sizes[kind] / _KIBI:,.0f}" for kind in kinds), f"{whole / _KIBI:,.0f}")
         rows.append((CASES[name].title, *cells, beside))
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _in_order(
@@ -145,9 +146,3 @@ def _spread(value: Mapping[str, float | None]) -> str:
 def _seconds(run: Run) -> str:
     spent = run["processor_seconds"]
     return "" if spent is None else f"{spent / len(run['seeds']):.0f}"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    for row in (head, ["---"] * len(head), *rows):
-        yield f"| {' | '.join(row)} |"
-    yield ""

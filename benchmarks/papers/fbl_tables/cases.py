@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.papers.footing.changes import as_changes
 from fleetledger.methods.fbl.settings import PRESETS, LossSettings, ShareSettings
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.loading import load_scenario
@@ -80,7 +81,7 @@ class Case:
         told |= {
             f"method.settings.{name}": value for name, value in self.settings_of(method).items()
         }
-        return [f"{name}={_toml(value)}" for name, value in told.items()]
+        return as_changes(told)
 
     def settings_of(self, method: str) -> Mapping[str, Any]:
         """Return what a method sets: its preset, and what its loss does not share with FBL's."""
@@ -115,10 +116,6 @@ class Case:
         if trunk is not None:
             files["method.trunk"] = trunk
         return files
-
-
-def _toml(value: Any) -> str:  # noqa: ANN401 - of a TOML file
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _SMALL_CAMVID = {

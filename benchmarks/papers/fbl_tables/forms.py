@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.papers.fbl_tables.cases import CASES
+from benchmarks.papers.footing.changes import as_changes
 from fleetledger.methods.fbl.settings import ShareSettings
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.loading import load_scenario
@@ -130,7 +131,7 @@ def changes(case: Case, files: Files, more: Sequence[str] = ()) -> list[str]:
     if case.rate != 1:
         told[_RATE] = round(case.rate * _own_rate(found), 6)
     told["seeds"] = [case.seed]
-    return [*(f"{name}={_toml(value)}" for name, value in told.items()), *more]
+    return [*as_changes(told), *more]
 
 
 def _own_rate(footing: Footing) -> float:
@@ -138,7 +139,3 @@ def _own_rate(footing: Footing) -> float:
     if _RATE in footing.fields:
         return float(footing.fields[_RATE])
     return float(load_scenario(footing.scenario).method.settings[_RATE.rpartition(".")[2]])
-
-
-def _toml(value: Any) -> str:  # noqa: ANN401 - of a TOML file
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from benchmarks.papers.fbl_tables.forms import FOOTINGS, FORMS
+from benchmarks.papers.footing.markdown import line, mean
 from fleetledger.simulator.metrics.over_seeds import paired_difference, summary
 
 Run = Mapping[str, Any]
@@ -68,24 +69,24 @@ def _rows(forms: Mapping[str, Mapping[str, Run]]) -> Iterator[str]:
     tasks = max(lengths)
     numbered = [f"task {number}" for number in range(1, tasks + 1)]
     titles = ["form", "rate", "seeds", *numbered, "average", "beside", "old", "new", "processor, s"]
-    yield _line(titles)
-    yield _line(["---"] * len(titles))
+    yield line(titles)
+    yield line(["---"] * len(titles))
     beside = forms.get(_BESIDE, {})
     for name, form in FORMS.items():
         runs = forms.get(name)
         if not runs:
             continue
         every = list(runs.values())
-        yield _line(
+        yield line(
             [
                 form.title,
                 f"{every[0]['rate']:g}",
                 ", ".join(sorted(runs)),
-                *(_mean([run["miou"][task] for run in every]) for task in range(tasks)),
-                _mean([average(run) for run in every]),
+                *(mean([run["miou"][task] for run in every], 1) for task in range(tasks)),
+                mean([average(run) for run in every], 1),
                 _difference(beside, runs) if name != _BESIDE else "",
-                _mean([run["old"] for run in every]),
-                _mean([run["new"] for run in every]),
+                mean([run["old"] for run in every], 1),
+                mean([run["new"] for run in every], 1),
                 f"{summary([run['processor_seconds'] for run in every]).mean:.0f}",
             ]
         )
@@ -100,12 +101,12 @@ def _search(forms: Mapping[str, Mapping[str, Run]]) -> Iterator[str]:
     seeds = sorted({run["seed"] for tried in forms.values() for run in tried.values()})
     told = ", ".join(map(str, seeds))
     yield f"The search, averages on seed {told} by the multiple of the rate:\n"
-    yield _line(["form", *(f"{rate:g}" for rate in rates)])
-    yield _line(["---"] * (len(rates) + 1))
+    yield line(["form", *(f"{rate:g}" for rate in rates)])
+    yield line(["---"] * (len(rates) + 1))
     for name, form in FORMS.items():
         tried = {run["rate"]: f"{average(run):.1f}" for run in forms.get(name, {}).values()}
         if tried:
-            yield _line([form.title, *(tried.get(rate, "") for rate in rates)])
+            yield line([form.title, *(tried.get(rate, "") for rate in rates)])
     yield ""
 
 
@@ -126,14 +127,5 @@ def _difference(beside: Mapping[str, Run], runs: Mapping[str, Run]) -> str:
     )
 
 
-def _mean(values: Sequence[float]) -> str:
-    found = summary(values)
-    return f"{found.mean:.1f}" + ("" if found.half_width is None else f" ± {found.half_width:.1f}")
-
-
 def _fields(fields: Mapping[str, Any]) -> str:
     return ", ".join(f"`{name} = {value}`" for name, value in fields.items())
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

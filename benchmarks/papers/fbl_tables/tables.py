@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.papers.fbl_tables.cases import METHODS, PUBLISHED, Case
+from benchmarks.papers.footing.markdown import markdown_table
 from fleetledger.simulator.scenario.sections import PublishedCurve
 
 Run = Mapping[str, Any]
@@ -64,7 +65,7 @@ def _rows(
         for name, title in {**METHODS, "rcil": "RCIL"}.items()
         if name in printed and name not in runs
     ]
-    return _table(head, [*rows, *rest])
+    return markdown_table(head, [*rows, *rest])
 
 
 def _printed(case: Case, published: Sequence[PublishedCurve]) -> dict[str, str]:
@@ -96,14 +97,8 @@ def _classes(runs: Mapping[str, Run]) -> Iterator[str]:
         [METHODS[method], *_told([run["classes"].get(name) for name in names])]
         for method, run in runs.items()
     ]
-    return _table(["method", *names], rows)
+    return markdown_table(["method", *names], rows)
 
 
 def _told(values: Sequence[float | None]) -> list[str]:
     return ["" if value is None else f"{value:.1f}" for value in values]
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    for row in (head, ["---"] * len(head), *rows):
-        yield f"| {' | '.join(row)} |"
-    yield ""

@@ -29,8 +29,9 @@ from benchmarks.arguments import names_among
 from benchmarks.papers.fedhaf_tables.cases import CASES, SCENARIO, Material
 from benchmarks.papers.fedhaf_tables.measuring import measured
 from benchmarks.papers.fedhaf_tables.run import machine
-from benchmarks.papers.fedhaf_tables.second_stage import Run, difference, line, mean
+from benchmarks.papers.fedhaf_tables.second_stage import Run, difference
 from benchmarks.papers.footing.held_out import held_out_file
+from benchmarks.papers.footing.markdown import line, mean
 from benchmarks.run_folders import run_case
 
 RESULTS = RESULTS_FOLDER / "fedhaf_own_rates.json"

@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,9 @@ from benchmarks import RESULTS_FOLDER
 from benchmarks.arguments import names_among
 from benchmarks.machine import describe_machine
 from benchmarks.papers.fedhaf_tables.measuring import measured
+from benchmarks.papers.footing.markdown import line, mean
 from benchmarks.run_folders import run_case
-from fleetledger.simulator.metrics.over_seeds import paired_difference, summary
+from fleetledger.simulator.metrics.over_seeds import paired_difference
 
 RESULTS = RESULTS_FOLDER / "fedhaf_second_stage.json"
 SCENARIO = "digits-fedhaf"
@@ -150,17 +151,6 @@ def difference(beside: Mapping[str, Run], runs: Mapping[str, Run]) -> str:
         return ""
     ends = "" if found.low is None else f" ({found.low:+.2f}, {found.high:+.2f})"
     return f"{found.mean:+.2f}{ends}"
-
-
-def mean(values: Sequence[float]) -> str:
-    """Return the mean and, of several, half of its interval."""
-    found = summary(values)
-    return f"{found.mean:.2f}" + ("" if found.half_width is None else f" ± {found.half_width:.2f}")
-
-
-def line(cells: Sequence[str]) -> str:
-    """Return a line of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
 
 
 def _arguments() -> argparse.Namespace:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.papers.fedhaf_tables.cases import CASES, Case
+from benchmarks.papers.footing.markdown import markdown_table
 
 Run = Mapping[str, Any]
 _NOTHING = ""
@@ -65,7 +66,7 @@ def _methods(runs: Sequence[Run]) -> Iterator[str]:
     )
     order = list(CASES)
     found = sorted(runs, key=lambda run: (order.index(run["case"]), run["seed"]))
-    return _table(head, [_row(run, CASES[run["case"]]) for run in found])
+    return markdown_table(head, [_row(run, CASES[run["case"]]) for run in found])
 
 
 def _row(run: Run, case: Case) -> tuple[str, ...]:
@@ -113,7 +114,9 @@ def _bytes(runs: Sequence[Run], networks: Mapping[str, int]) -> Iterator[str]:
         (name, f"{numbers:,}", f"{4 * numbers:,} before compression", "4.00")
         for name, numbers in networks.items()
     ]
-    return _table(("what a device sends", "numbers", "bytes", "bytes a number"), [*rows, *whole])
+    return markdown_table(
+        ("what a device sends", "numbers", "bytes", "bytes a number"), [*rows, *whole]
+    )
 
 
 def _searched(runs: Sequence[Run]) -> Iterator[str]:
@@ -127,10 +130,4 @@ def _searched(runs: Sequence[Run]) -> Iterator[str]:
         )
         for run in sorted(runs, key=lambda run: (run["seed"], -run["average"]))
     ]
-    return _table(head, rows)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    for row in (head, ["---"] * len(head), *rows):
-        yield f"| {' | '.join(row)} |"
-    yield ""
+    return markdown_table(head, rows)

@@ -24,7 +24,12 @@ def over_seeds(runs: Runs, field: str) -> Summary:
 
 def spread(runs: Runs, field: str, digits: int = 2) -> str:
     """Return a number over seeds: its mean, and half of its interval where there are several."""
-    found = over_seeds(runs, field)
+    return mean([float(run[field]) for run in runs.values()], digits)
+
+
+def mean(values: Sequence[float], digits: int = 2) -> str:
+    """Return the mean and, of several, half of its interval."""
+    found = summary(values)
     half = found.half_width
     return f"{found.mean:.{digits}f}" + ("" if half is None else f" ± {half:.{digits}f}")
 
@@ -40,11 +45,16 @@ def difference(of: Runs, to: Runs, field: str, digits: int = 1) -> str:
     return f"{told} ({found.low:+.{digits}f} to {found.high:+.{digits}f})"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the lines of a table, and an empty one."""
     for row in (head, ["---"] * len(head), *rows):
-        yield f"| {' | '.join(row)} |"
+        yield line(row)
     yield ""
+
+
+def line(cells: Sequence[str]) -> str:
+    """Return a line of a table."""
+    return f"| {' | '.join(cells)} |"
 
 
 def _by_seed(runs: Runs, field: str) -> dict[int, float]:

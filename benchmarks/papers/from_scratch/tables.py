@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from benchmarks.papers.footing.markdown import Runs, difference, over_seeds, ranked, spread, table
+from benchmarks.papers.footing.markdown import (
+    Runs,
+    difference,
+    markdown_table,
+    over_seeds,
+    ranked,
+    spread,
+)
 from benchmarks.papers.footing.rates import at_edge, best_of
 from benchmarks.papers.from_scratch.cases import (
     BATCH,
@@ -54,7 +61,7 @@ def tables(results: Mapping[str, Any]) -> str:
         f"over all. {ROUNDS} rounds a task of {EPOCHS} epochs in batches of {BATCH}, {EXEMPLARS} "
         "exemplars of a class where a method keeps any.\n",
         f"Machine: {told}.\n",
-        *table(_HEAD, [_row(ROWS[name], found, runs) for name, found in on_it]),
+        *markdown_table(_HEAD, [_row(ROWS[name], found, runs) for name, found in on_it]),
         *_apart(apart, runs),
         *_of_lga(runs),
         *_missing(runs),
@@ -62,7 +69,7 @@ def tables(results: Mapping[str, Any]) -> str:
         f"Average over the first {TUNING_TASKS} tasks of a seed of its own, in percent of 50 "
         "training images of each class that were held out. A grid grows while its best rate is at "
         "an edge.\n",
-        *table(("method", "rates and averages"), list(_rates(results["rates"]))),
+        *markdown_table(("method", "rates and averages"), list(_rates(results["rates"]))),
         *_passes(results.get("passes", {})),
     ]
     return "\n".join(parts)
@@ -92,7 +99,7 @@ def _apart(found: list[tuple[str, Runs]], runs: Mapping[str, Runs]) -> Iterator[
     why = "; ".join(dict.fromkeys(ROWS[name].apart for name, _ in found))
     yield "## On a base of their own\n"
     yield f"No figures of the footing above: {why}. Beside: minus FedAvg with the same learner.\n"
-    yield from table(_HEAD, [_row(ROWS[name], item, runs) for name, item in found])
+    yield from markdown_table(_HEAD, [_row(ROWS[name], item, runs) for name, item in found])
 
 
 def _of_lga(runs: Mapping[str, Runs]) -> Iterator[str]:
@@ -111,7 +118,7 @@ def _of_lga(runs: Mapping[str, Runs]) -> Iterator[str]:
     if rows:
         yield "## LGA minus its rivals\n"
         yield "Points, seed by seed, with the 95 % interval where there are several seeds.\n"
-        yield from table(("mode", "rival", "seeds", "average", "last", "forgetting"), rows)
+        yield from markdown_table(("mode", "rival", "seeds", "average", "last", "forgetting"), rows)
 
 
 def _missing(runs: Mapping[str, Runs]) -> Iterator[str]:
@@ -150,4 +157,4 @@ def _passes(passes: Mapping[str, Runs]) -> Iterator[str]:
         for name, cells in passes.items()
         for length, run in sorted(cells.items(), key=lambda item: int(item[0]))
     ]
-    yield from table(("method", "passes of a task and average"), rows)
+    yield from markdown_table(("method", "passes of a task and average"), rows)

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.papers.footing.markdown import line
+
 _COLUMNS = (
     "attack",
     "cells",
@@ -40,10 +42,10 @@ def tables(cells: Mapping[str, Cell]) -> str:
             "",
             f"{data}, {share} bad devices",
             "",
-            _line(_COLUMNS),
+            line(_COLUMNS),
             "| --- " * len(_COLUMNS) + "|",
         ]
-        out += [_line(_row(attack, found)) for attack, found in attacks.items()]
+        out += [line(_row(attack, found)) for attack, found in attacks.items()]
     return "\n".join(out) + "\n"
 
 
@@ -82,7 +84,3 @@ def _mean(cells: Sequence[Cell], figure: str, name: str) -> str:
 
 def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f}" if whole else "-"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.papers.footing.markdown import mean
 from fleetledger.methods.lga.settings import MODES, PRESETS
-from fleetledger.simulator.metrics.over_seeds import paired_difference, summary
+from fleetledger.simulator.metrics.over_seeds import paired_difference
 from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
 
 _HEAD = (
@@ -115,18 +116,12 @@ def seeds_table(cases: Mapping[str, Case], further: Mapping[str, Mapping[str, Ca
             _row(
                 name,
                 ", ".join(map(str, sorted(runs[name]))),
-                *(_spread(runs[name], field) for field in fields),
+                *(mean([run[field] for run in runs[name].values()], 1) for field in fields),
                 *("" if runs[name] is lga else _above(lga, runs[name], of) for of in fields[:2]),
             )
         )
     told = "Mean ± half of the 95 % interval (Student's t), and paired differences with theirs."
     return "\n".join(["", "## On more seeds", "", told, "", *lines, ""])
-
-
-def _spread(runs: Mapping[int, Case], field: str) -> str:
-    found = summary([run[field] for run in runs.values()])
-    half = found.half_width
-    return f"{found.mean:.1f}" + ("" if half is None else f" ± {half:.1f}")
 
 
 def _above(lga: Mapping[int, Case], runs: Mapping[int, Case], field: str) -> str:

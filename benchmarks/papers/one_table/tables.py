@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks.papers.footing.markdown import Runs, over_seeds, ranked, spread, table
+from benchmarks.papers.footing.markdown import Runs, markdown_table, over_seeds, ranked, spread
 from benchmarks.papers.one_table.cases import (
     BATCH,
     BUDGET,
@@ -67,14 +67,14 @@ def tables(results: Mapping[str, Any]) -> str:
         f"is. Methods of rounds: {ROUNDS} rounds of {EPOCHS} epochs\nin batches of {BATCH} unless "
         f"the row says otherwise, {MEMORY} exemplars on a device where there are any.\n",
         f"Machine of the newest run: {told}.\n",
-        *table(_HEAD, [_row(*item) for item in grouped]),
+        *markdown_table(_HEAD, [_row(*item) for item in grouped]),
         "## What it costs a device\n",
         _COSTS_TOLD,
-        *table(_COSTS, [_costs(name, runs) for _, name, runs, _ in grouped]),
+        *markdown_table(_COSTS, [_costs(name, runs) for _, name, runs, _ in grouped]),
         "## How rates were chosen\n",
         f"Average over the first {TUNING_STAGES} stages of a seed of its own, in percent of 50 "
         "training images of each class that were held out.\n",
-        *table(("method", "rates and averages"), list(_rates(results["rates"]))),
+        *markdown_table(("method", "rates and averages"), list(_rates(results["rates"]))),
         *_left(unfinished(results)),
     ]
     return "\n".join(parts)

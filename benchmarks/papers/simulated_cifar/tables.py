@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.papers.footing.markdown import markdown_table
 from benchmarks.papers.simulated_cifar.claims import PUBLISHED_BYTES, Run, claims
 
 MIB = 2**20
@@ -31,9 +32,9 @@ def tables(result: Mapping[str, Any]) -> str:
         f"Machine: {told}.\n",
         *(f"{'; '.join(names)}: {where}.\n" for where, names in elsewhere.items()),
         "## Claims\n",
-        *_table(("claim", "measured, seed 1", "holds"), list(claims(runs))),
+        *markdown_table(("claim", "measured, seed 1", "holds"), list(claims(runs))),
         "## Accuracy\n",
-        *_table(
+        *markdown_table(
             ("run", "after the last stage, %", "pooled ridge, %", "mean of the stages, %"),
             [_accuracy(name, run) for name, run in ten.items()],
         ),
@@ -41,7 +42,7 @@ def tables(result: Mapping[str, Any]) -> str:
         "The digest of the aggregate is that of integers: in the exact form it depends on the "
         "images alone, so partitions,\nstages and parts cannot be told from it. A head's rows are "
         "in the order in which classes came.\n",
-        *_table(
+        *markdown_table(
             ("run", "aggregate", "head"),
             [(name, run["aggregate"][:16], run["head"][:16]) for name, run in ten.items()],
         ),
@@ -50,7 +51,7 @@ def tables(result: Mapping[str, Any]) -> str:
         "planning, answers and\nthe report. Load is that of the machine's two cores when the run "
         "began: other programs ran beside it, and\nsome runs were halted for minutes. Wall seconds "
         "count all that, so only process seconds tell what a run costs.\n",
-        *_table(
+        *markdown_table(
             (
                 "run",
                 "stages, process",
@@ -68,7 +69,7 @@ def tables(result: Mapping[str, Any]) -> str:
         "What one device sends in one stage, everything that its transport counts, against "
         f"{PUBLISHED_BYTES:,} bytes ({PUBLISHED_BYTES / MIB:.1f} MiB)\nof Table 5. `wire` runs are "
         "one stage of ten classes of the whole data set, 1,000 images on each device.\n",
-        *_table(
+        *markdown_table(
             ("run", "images per device and stage", "bytes up, mean", "most", "share of Table 5"),
             [
                 _bytes(name, run)
@@ -82,12 +83,6 @@ def tables(result: Mapping[str, Any]) -> str:
 
 def _told(machine: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in machine.items())
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    for row in (head, ["---"] * len(head), *rows):
-        yield f"| {' | '.join(row)} |"
-    yield ""
 
 
 def _accuracy(name: str, run: Run) -> tuple[str, ...]:
