@@ -12,15 +12,18 @@ from benchmarks.papers.footing.rates import MOST_RATES, at_edge, best_of, next_l
 from benchmarks.papers.from_scratch.cases import (
     EXEMPLARS,
     FIRST_PASSES,
+    IMAGES,
     NETWORK,
     RIVAL,
     ROWS,
     SCENARIO,
     SEEDS,
     TUNING_SEED,
+    first_task,
 )
-from benchmarks.papers.from_scratch.run import steps
+from benchmarks.papers.from_scratch.run import behind_rate, steps
 from benchmarks.papers.from_scratch.tables import tables
+from fleetledger.simulator.plan.stages import divide_classes
 from fleetledger.simulator.scenario.loading import load_scenario
 
 NOTHING: dict[str, Any] = {"machine": {}, "rates": {}, "runs": {}}
@@ -67,9 +70,13 @@ def test_every_row_trains_the_same_network_and_keeps_the_same_exemplars(name: st
     scenario = load_scenario(SCENARIO, row.changes(Path("core.npz"), 1, row.rates[0]))
     first = scenario.method.first_stage
     settings = scenario.method.settings if first is None else first.settings
-    assert settings["network"].removesuffix("_signed") == NETWORK
     kept = {"exemplars_per_class", "memory_per_class", "anchors_per_class"} & settings.keys()
     assert {settings[name] for name in kept} <= {EXEMPLARS}
+    if row.behind is None:
+        assert settings["network"].removesuffix("_signed") == NETWORK
+    else:
+        assert ROWS[row.behind].fields["method.first_stage.settings.network"] == NETWORK
+        assert settings["exemplar_ratio"] * IMAGES == EXEMPLARS
 
 
 def test_a_grid_grows_until_its_best_rate_is_inside() -> None:
@@ -128,6 +135,31 @@ def test_rates_come_before_the_first_seed_row_by_row_and_known_cells_are_not_run
     ]
 
 
+def test_what_learns_behind_a_network_has_its_rate_first_and_the_same_first_task() -> None:
+    held = [NOTHING]
+    taken = []
+    for step in steps(["fedhaf"], [1], lambda: held[-1]):
+        taken.append((step.method, step.kind))
+        assert step.rate is not None
+        held.append(added(held[-1], step, run(30.0 if step.rate == 0.04 else 20.0, step.rate)))
+    rates = len(ROWS["stsa"].rates)
+    assert taken == [
+        *[("stsa", "rates")] * rates,
+        *[("fedhaf", "rates")] * rates,
+        ("fedhaf", "runs"),
+    ]
+    assert behind_rate(held[-1], "fedhaf") == 0.04
+    assert behind_rate(held[-1], "stsa") is None
+    alone = load_scenario(SCENARIO, first_task(Path("core.npz"), 2, 0.04))
+    whole = load_scenario(SCENARIO, ROWS["stsa"].changes(Path("core.npz"), 2, 0.04))
+    assert whole.method.first_stage is not None
+    assert alone.method.settings == whole.method.first_stage.settings
+    assert alone.rounds.per_stage == whole.method.first_stage.rounds
+    names = [f"class-{number}" for number in range(100)]
+    (first,) = divide_classes(alone.stages, names, 2)
+    assert first == divide_classes(whole.stages, names, 2)[0]
+
+
 def test_a_row_whose_runs_all_fail_has_no_seed() -> None:
     held = [NOTHING]
     taken = []
@@ -149,7 +181,7 @@ def test_the_table_says_differences_by_seed_and_what_is_lacking() -> None:
     assert "| LGA, mode `code` | 2 | 2 | 30.5 ± 6.4 |" in text
     assert "+9.5 (+3.1 to +15.9)" in text, "Student's t with one degree of freedom"
     assert "lga-code (3)" in text
-    assert f"{RIVAL} (" not in text.partition("## Not run yet")[2].partition("## How")[0]
+    assert f"{RIVAL} (" not in text.partition("## Not there")[2].partition("## How")[0]
     own = text.partition("## On a base of their own")[2]
     assert ROWS["dcid-icarl"].title in own
     assert "1: 20.0, **2: 25.0**, 4: 10.0 |" in text

@@ -19,6 +19,8 @@ TUNING_SEED, TUNING_TASKS, CLASSES_PER_TASK = 4, 3, 4
 """Rates are chosen with a seed of its own, on its first tasks, by training images held out."""
 TASKS, DEVICES, ROUNDS, EPOCHS, BATCH, EXEMPLARS = 5, 10, 10, 2, 32, 20
 NETWORK = "resnet8"
+IMAGES = 100
+"""New images of a class on a device that drew it."""
 RIVAL = "fedavg-exemplars"
 """The row that all others are compared with, seed by seed."""
 
@@ -45,6 +47,8 @@ class Row:
     """The field that is doubled until a doubling gains less than `CONVERGED`; None: none is."""
     beside: str | None = RIVAL
     """The row that it is compared with; None: with none."""
+    behind: str | None = None
+    """The row of statistics whose network of the first task it sees through; None: its own."""
     apart: str = ""
     """Why its average is no figure of the same footing; empty if it is one."""
 
@@ -142,6 +146,35 @@ def _dcid(title: str, preset: str, learner: str) -> Row:
     return Row(title, "dcid", settings, _HALF_FIRST, beside=beside, apart=_BASE)
 
 
+def first_task(core: Path, seed: int, rate: float, per_class: int | None = None) -> list[str]:
+    """Return what a run sets that trains the network of the first task and nothing else."""
+    settings = {f"method.settings.{name}": value for name, value in _ALIKE.items()}
+    return as_changes(
+        {
+            "seeds": [seed],
+            "data.root": core,
+            **({} if per_class is None else {"data.per_class": per_class}),
+            "stages.classes": CLASSES_PER_TASK,
+            "stages.count": 1,
+            **settings,
+            "method.settings.rate": rate,
+        }
+    )
+
+
+def _fedhaf(title: str, preset: str, **settings: Any) -> Row:  # noqa: ANN401 - settings
+    given = {
+        "preset": preset,
+        "head_epochs": EPOCHS,
+        "batch": BATCH,
+        "averaging": "plain",
+        "exemplar_ratio": EXEMPLARS / IMAGES,
+        **settings,
+    }
+    rate = "method.settings.head_rate"
+    return Row(f"{title} on the first task's network", "fedhaf", given, rate=rate, behind="stsa")
+
+
 def _statistics(title: str, method: str, **settings: Any) -> Row:  # noqa: ANN401 - settings
     first = {
         "method.first_stage.name": "rounds",
@@ -194,6 +227,10 @@ ROWS: Mapping[str, Row] = {
     "stsa-best": _statistics("STSA, `best`, on the first task's network", "stsa", preset="best"),
     "fed3r": _statistics("Fed3R on the first task's network", "fed3r"),
     "fedncm": _statistics("FedNCM on the first task's network", "fedncm"),
+    "fedhaf": _fedhaf("FedHAF", "fedhaf"),
+    "fedhaf-without-fam": _fedhaf("FedHAF without FAM", "without-fam"),
+    "fedhaf-replay": _fedhaf("FedHAF, `replay`,", "replay"),
+    "fedhaf-calibrated": _fedhaf("FedHAF, `calibrated`, without FAM", "calibrated", adapter="none"),
     "dcil-icarl": _dcid("iCaRL, FedAvg, on DCID's base", "dcil-icarl-fedavg", "icarl"),
     "dcid-icarl": _dcid("DCID with iCaRL", "dcid-icarl", "icarl"),
     "dcil-lucir": _dcid("LUCIR, FedAvg, on DCID's base", "dcil-lucir-fedavg", "lucir"),

@@ -29,7 +29,7 @@ from benchmarks.arguments import names_among
 from benchmarks.machine import describe_machine
 from benchmarks.papers.footing import cells
 from benchmarks.papers.footing.cells import Step
-from benchmarks.papers.footing.held_out import held_out_file
+from benchmarks.papers.footing.held_out import KEPT, held_out_file
 from benchmarks.papers.footing.measuring import measured
 from benchmarks.papers.footing.rates import best_of, next_length, next_rate
 from benchmarks.papers.from_scratch.cases import (
@@ -39,7 +39,9 @@ from benchmarks.papers.from_scratch.cases import (
     ROWS,
     SCENARIO,
     SEEDS,
+    TUNING_SEED,
 )
+from benchmarks.papers.from_scratch.first_network import behind, first_network
 from benchmarks.papers.from_scratch.tables import tables
 from benchmarks.run_folders import run_case
 from fleetledger.simulator.errors import SimulatorError
@@ -62,13 +64,19 @@ class Place:
         """Images to choose rates by."""
         return self.runs / "held_out.npz"
 
-    def changes(self, step: Step) -> list[str]:
-        """Return what a step sets in the scenario."""
+    def changes(self, step: Step, network_rate: float | None) -> list[str]:
+        """Return what a step sets in the scenario; a network that it learns behind is made."""
         row = ROWS[step.method]
         assert step.rate is not None, "every row has a rate"
+        network = [] if network_rate is None else behind(self._network(step.seed, network_rate))
         if step.seed is not None:
-            return row.changes(self.core, step.seed, step.rate, step.passes)
-        return row.tuning_changes(self.held_out, step.rate, step.passes)
+            return [*row.changes(self.core, step.seed, step.rate, step.passes), *network]
+        return [*row.tuning_changes(self.held_out, step.rate, step.passes), *network]
+
+    def _network(self, seed: int | None, rate: float) -> Path:
+        if seed is None:
+            return first_network(self.held_out, TUNING_SEED, rate, self.runs, KEPT)
+        return first_network(self.core, seed, rate, self.runs)
 
 
 def main() -> None:
@@ -86,7 +94,7 @@ def main() -> None:
     for step in steps(arguments.methods, arguments.seeds, lambda: cells.read(arguments.out, CLAIM)):
         if time.monotonic() > ends:
             break
-        found = carried_out(step, place)
+        found = carried_out(step, place, cells.read(arguments.out, CLAIM))
         print(step.method, step.kind, step.key, json.dumps(found), flush=True)
         store(arguments.out, step, found)
 
@@ -106,6 +114,8 @@ def steps(
 def searching(name: str, results: Callable[[], Mapping[str, Any]]) -> Iterator[Step]:
     """Yield the rates of a row, and then its numbers of passes, that are still to be tried."""
     row = ROWS[name]
+    if row.behind is not None:
+        yield from searching(row.behind, results)
     while (rate := next_rate(tried(results(), name), row.rates)) is not None:
         yield Step(name, rate, None)
     best = best_of(tried(results(), name))
@@ -129,6 +139,12 @@ def passes_of(results: Mapping[str, Any], name: str) -> int | None:
     return max(lengths, key=lambda passes: lengths[passes])
 
 
+def behind_rate(results: Mapping[str, Any], name: str) -> float | None:
+    """Return the rate that trained the network which a row sees through; None if it has its own."""
+    other = ROWS[name].behind
+    return None if other is None else best_of(tried(results, other))
+
+
 def _next_passes(results: Mapping[str, Any], name: str, best: float) -> int | None:
     return next_length(_lengths(results, name), FIRST_PASSES, CONVERGED, MOST_PASSES)
 
@@ -142,7 +158,7 @@ def _lengths(results: Mapping[str, Any], name: str) -> dict[int, float]:
     return {**first, **{int(key): float(run.get("average") or 0) for key, run in longer.items()}}
 
 
-def carried_out(step: Step, place: Place) -> dict[str, Any]:
+def carried_out(step: Step, place: Place, results: Mapping[str, Any]) -> dict[str, Any]:
     """Run a step in a folder that goes away afterwards; return its numbers.
 
     A run that ends in an error of the simulator, as of weights that are no numbers, is told so.
@@ -151,10 +167,13 @@ def carried_out(step: Step, place: Place) -> dict[str, Any]:
     told: dict[str, Any] = {"rate": step.rate}
     if step.passes is not None:
         told["passes"] = step.passes
+    network_rate = behind_rate(results, step.method)
+    if network_rate is not None:
+        told["network_rate"] = network_rate
     try:
-        results = run_case(SCENARIO, place.changes(step), folder)
-        found = measured(results, folder)
-        old = results.first.stages[-1].old_accuracy
+        run = run_case(SCENARIO, place.changes(step, network_rate), folder)
+        found = measured(run, folder)
+        old = run.first.stages[-1].old_accuracy
         found["old_classes"] = None if old is None else round(100 * old, 2)
     except SimulatorError as error:
         found = {"failed": str(error)}

@@ -48,7 +48,7 @@ _RIVALS = ("glfc-{}", "without-sdl-{}", "lga-fedavg-{}", RIVAL, "fedavg-counts",
 def tables(results: Mapping[str, Any]) -> str:
     """Return all tables, of what has been measured so far."""
     told = ", ".join(f"{name} {value}" for name, value in results["machine"].items())
-    runs = results["runs"]
+    runs = {name: _ended(found) for name, found in results["runs"].items()}
     on_it = [(name, found) for name, found in ranked(runs) if not ROWS[name].apart]
     apart = [(name, found) for name, found in ranked(runs) if ROWS[name].apart]
     parts = [
@@ -77,20 +77,24 @@ def tables(results: Mapping[str, Any]) -> str:
 
 def _row(row: Row, found: Runs, runs: Mapping[str, Runs]) -> tuple[str, ...]:
     other = runs.get(row.beside, {}) if row.beside else {}
-    done = {key: run for key, run in found.items() if "average" in run}
-    rates = sorted({float(run["rate"]) for run in done.values()})
+    rates = sorted({float(run["rate"]) for run in found.values()})
     fields = ("average", "last", "old_classes", "forgetting")
     return (
         row.title,
-        str(len(done)),
+        str(len(found)),
         ", ".join(f"{rate:g}" for rate in rates),
-        *(spread(done, field, 1) for field in fields),
-        difference(done, other, "average"),
-        difference(done, other, "last"),
-        f"{over_seeds(done, 'mib_up').mean:.2f}",
-        f"{over_seeds(done, 'mib_down').mean:.2f}",
-        f"{over_seeds(done, 'device_seconds').mean:.1f}",
+        *(spread(found, field, 1) for field in fields),
+        difference(found, other, "average"),
+        difference(found, other, "last"),
+        f"{over_seeds(found, 'mib_up').mean:.2f}",
+        f"{over_seeds(found, 'mib_down').mean:.2f}",
+        f"{over_seeds(found, 'device_seconds').mean:.1f}",
     )
+
+
+def _ended(cells: Runs) -> Runs:
+    """Return the runs that did not fail."""
+    return {key: run for key, run in cells.items() if "average" in run}
 
 
 def _apart(found: list[tuple[str, Runs]], runs: Mapping[str, Runs]) -> Iterator[str]:
@@ -128,8 +132,8 @@ def _missing(runs: Mapping[str, Runs]) -> Iterator[str]:
         if len(found := runs.get(name, {})) < len(SEEDS)
     ]
     if lacking:
-        yield "## Not run yet\n"
-        yield f"Seeds in brackets: {'; '.join(lacking)}.\n"
+        yield "## Not there\n"
+        yield f"Seeds in brackets were not run yet, or failed: {'; '.join(lacking)}.\n"
 
 
 def _rates(rates: Mapping[str, Runs]) -> Iterator[tuple[str, str]]:
