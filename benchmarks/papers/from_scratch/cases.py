@@ -221,8 +221,13 @@ ROWS: Mapping[str, Row] = {
     "fedavg-aligned": _rounds(
         "FedAvg with exemplars and an aligned head", "fedavg-aligned", exemplars_per_class=EXEMPLARS
     ),
+    "fedavg-refit": _rounds(
+        "FedAvg with exemplars and a refitted head", "fedavg-refit", exemplars_per_class=EXEMPLARS
+    ),
     "wa": _rounds("WA in a fleet", "wa", exemplars_per_class=EXEMPLARS),
     "ss-il": _rounds("SS-IL in a fleet", "ss-il", exemplars_per_class=EXEMPLARS),
+    "bic": _rounds("BiC in a fleet", "bic", exemplars_per_class=EXEMPLARS),
+    "podnet": _rounds("PODNet in a fleet", "podnet", exemplars_per_class=EXEMPLARS),
     "stsa": _statistics("STSA on the first task's network", "stsa"),
     "stsa-best": _statistics("STSA, `best`, on the first task's network", "stsa", preset="best"),
     "fed3r": _statistics("Fed3R on the first task's network", "fed3r"),
