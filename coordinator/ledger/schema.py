@@ -17,7 +17,7 @@ import sqlite3
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.runtime.table_layout import lay_out, layout_of
 
-LAYOUT = 1
+LAYOUT = 2
 REPLACES = "json_extract(body, '$.replaces')"
 """The entry that an entry says it replaces, in SQL."""
 RUN_KINDS = ("contribution.accepted",)
@@ -125,5 +125,5 @@ def _refuse_other(found: int, path: object) -> None:
         raise LedgerError(f"{path}: holds no ledger; start the coordinator, or give its --home")
     raise LedgerError(
         f"{path}: layout {found} of another release, this one reads {LAYOUT}; run the release that "
-        "wrote it (docs/versions.md)"
+        "wrote it (docs/versions.md), or give another --home and begin anew"
     )

@@ -284,7 +284,7 @@ def test_a_writer_does_not_append_to_entries_that_miss_their_checkpoint(path: Pa
 
 @pytest.mark.parametrize(
     ("layout", "text"),
-    [(0, "holds no ledger; start the coord"), (2, "layout 2 of another release, this one reads 1")],
+    [(0, "holds no ledger; start the coord"), (1, "layout 1 of another release, this one reads 2")],
 )
 def test_a_ledger_of_another_layout_is_refused(path: Path, layout: int, text: str) -> None:
     fill(path.parent)
