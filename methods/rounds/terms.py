@@ -91,9 +91,9 @@ def refit_loss(assignment: RoundsAssignment) -> ComposedLoss:
 
 
 def _pooled_terms(assignment: RoundsAssignment, instruction: FitInstruction) -> list[Weighted]:
-    """Return PODNet's two, times the root of all classes per new one."""
-    settings, stages = assignment.settings, instruction.stages_of_rows()
-    root = sqrt(len(stages) / max(1, stages.count(instruction.stage)))
+    """Return PODNet's two, times the root of all classes per class of the stage."""
+    settings, names = assignment.settings, instruction.round.class_names
+    root = sqrt(len(names) / len(instruction.stage_class_names))
     layers = settings.pod_layers or getattr(assignment.network.body, "stages", ())
     terms = []
     if settings.pod and layers:
@@ -117,11 +117,10 @@ def _classification(assignment: RoundsAssignment) -> CrossEntropy | LocalSimilar
 
 
 def _old_share(assignment: RoundsAssignment, instruction: FitInstruction) -> float:
-    """Return lambda = n / (n + m) of n old and m new classes; 0 where nothing is mixed."""
+    """Return lambda = n / (n + m), of m classes of the stage and n others; 0 without mixing."""
     if assignment.settings.mixing == "factors" or OLD_MODEL not in instruction.extras:
         return 0.0
-    stages = instruction.stages_of_rows()
-    return sum(stage < instruction.stage for stage in stages) / len(stages)
+    return 1 - len(instruction.stage_class_names) / len(instruction.round.class_names)
 
 
 def _old_stages(instruction: FitInstruction) -> list[int]:

@@ -17,7 +17,7 @@ from fleetledger.methods.errors import MethodError
 from fleetledger.methods.rounds.assignment import CALIBRATE, OLD_MODEL, RoundsAssignment
 from fleetledger.methods.rounds.coordinator import COORDINATOR
 from fleetledger.methods.rounds.device import DEVICE
-from fleetledger.methods.training.exchange import FitInstruction
+from fleetledger.methods.training.exchange import FitInstruction, LocalData
 from fleetledger.methods.training.network_weights import decode_weights, encode_weights
 from tests.learning.losses import slow
 from tests.methods.making import given
@@ -38,6 +38,14 @@ pytestmark = pytest.mark.torch
 
 NAMES = (CAT, DOG, OWL)
 BOTH = images(24, CAT, DOG, OWL)
+
+
+def joined(*parts: LocalData) -> LocalData:
+    return LocalData(
+        np.concatenate([part.inputs for part in parts]),
+        sum((part.class_names for part in parts), ()),
+        sum((part.digests for part in parts), ()),
+    )
 
 
 def after_one_stage(of: RoundsAssignment) -> tuple[FitInstruction, bytes | None]:
@@ -118,8 +126,16 @@ def test_wa_mixes_by_the_share_of_old_classes() -> None:
     assert loss == pytest.approx(plain / 3 + 2 / 3 * kept, rel=1e-5)
 
 
-def test_an_order_without_stages_of_classes_is_refused() -> None:
+def test_where_classes_return_alone_the_cross_entropy_keeps_its_share() -> None:
     of = assignment(preset="wa", exemplars=8)
+    asks, memory = after_one_stage(of)
+    again = replace(asks, stage=3, stage_class_names=(CAT,))
+    terms = begun(of, again, joined(BOTH, images(4, CAT, seed=5)), memory).work.loss.terms
+    assert [each.factor for each in terms] == pytest.approx([1 / 3, 2 / 3])
+
+
+def test_an_order_without_stages_of_classes_is_refused() -> None:
+    of = assignment(preset="ss-il", exemplars=8)
     asks, memory = after_one_stage(of)
     with pytest.raises(MethodError, match="class_stages: 0 for 3 classes, and the loss"):
         begun(of, replace(asks, class_stages=()), BOTH, memory)
