@@ -46,8 +46,8 @@ _COSTS_TOLD = """\
 Bytes in one stage. Seconds of one core, over all ten stages and divided by all rounds: runs on a busy and on an idle
 machine, so orders of magnitude. Printed: by FedHAF, seconds of a task on one RTX 3090 with ResNet-152 features; by STSA,
 a tenth of its Table 5 with ResNet-18. Both on CIFAR-100 in ten tasks, each on its paper's own protocol. Memory was measured
-of two real agents with MobileNetV2 at 112 pixels and 100 images, resident: [116 MiB](agent_memory.json) with STSA's compact
-form, M = 1,250, and [335 MiB](fedhaf_agent_memory.json) with FedHAF; no paper prints any.
+of two real agents with MobileNetV2 at 112 pixels and 100 images, resident: [95 MB](agent_memory.json) after a contribution by
+STSA's compact form, M = 1,250, and [335 MiB](fedhaf_agent_memory.json) with FedHAF; no paper prints any.
 """  # noqa: E501 - lines of the page
 
 
