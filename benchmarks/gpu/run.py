@@ -28,7 +28,7 @@ from benchmarks.gpu.budget import Budget, Clock, OutOfTimeError
 from benchmarks.gpu.checkpoint import Checkpoint, CheckpointError
 from benchmarks.gpu.entries import Entry, Place, entries
 from benchmarks.gpu.machine import describe, refusal
-from benchmarks.gpu.studies import STUDIES, Row, Study, data_of, step_seconds
+from benchmarks.gpu.studies import Row, Study, data_of, step_seconds, studies
 from benchmarks.gpu.table import table
 from fleetledger.runtime.errors import FleetledgerError
 
@@ -74,9 +74,9 @@ def study(
     runs = arguments.runs or found.path.with_suffix(".runs")
     data = data_of(arguments.cifar100, runs)
     if data is None and not place.small:
-        return [f"{one.name}: {_NO_DATA}" for one in STUDIES]
+        return [f"{one.name}: {_NO_DATA}" for one in studies()]
     ends, left = budget.left() * (1 - STUDY_SHARE), list[str]()
-    for one in STUDIES:
+    for one in studies():
         if left or budget.left() <= ends:
             left.append(one.name)
             continue

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.gpu import run as command
 from benchmarks.gpu import study_runs
 from benchmarks.gpu.budget import Budget
 from benchmarks.gpu.checkpoint import Checkpoint
 from benchmarks.gpu.entries import Place
+from benchmarks.gpu.footing import FOOTING, NAMES
 from benchmarks.gpu.run import parsed, run, study
-from benchmarks.gpu.studies import LGA_5, OVERHEAD, STUDIES
+from benchmarks.gpu.studies import LGA_5, OVERHEAD, studies
 from benchmarks.gpu.table import table
+from benchmarks.papers.from_scratch.cases import ROWS, SCENARIO
 from benchmarks.papers.packs.to_npz import encode
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.scenario.loading import load_scenario
@@ -45,18 +48,34 @@ def test_a_study_takes_the_most_local_epochs_that_fit_and_one_at_least() -> None
     assert LGA_5.epochs_within(0.1 * one, 0.01, 500) == 1
 
 
-@pytest.mark.parametrize("one", STUDIES, ids=lambda one: str(one.name))
-def test_arms_are_the_shipped_protocol_and_differ_in_their_own_settings_alone(one: Any) -> None:
-    shipped = load_scenario(one.scenario)
-    for arm in one.arms:
-        changes = one.changes(arm, Path("/core.npz"), "cuda:1", epochs=2)
-        found = load_scenario(one.scenario, changes)
+def test_arms_are_the_shipped_protocol_and_differ_in_their_own_settings_alone() -> None:
+    shipped = load_scenario(LGA_5.scenario)
+    for arm in LGA_5.arms:
+        changes = LGA_5.changes(arm, Path("/core.npz"), "cuda:1", epochs=2)
+        found = load_scenario(LGA_5.scenario, changes)
         assert (found.devices, found.rounds) == (shipped.devices, shipped.rounds)
         assert found.stages.order == shipped.stages.order
         assert (found.stages.count, found.stages.classes) == (3, 60)
-        own = {"epochs": 2, **one.settings, **arm.settings}
+        own = {"epochs": 2, **LGA_5.settings, **arm.settings}
         assert dict(found.method.settings) == {**shipped.method.settings, **own}
         assert (found.engine.device, found.engine.bfloat16) == ("cuda", True)
+
+
+def test_the_footing_from_scratch_has_its_own_devices_rounds_and_exemplars_in_full_size() -> None:
+    shared = load_scenario(SCENARIO)
+    for arm, name in zip(FOOTING.arms, NAMES, strict=True):
+        changes = FOOTING.changes(arm, Path("/cifar100.npz"), "cuda", epochs=1)
+        found = load_scenario(FOOTING.scenario, changes)
+        assert (found.devices, found.rounds.per_stage) == (shared.devices, shared.rounds.per_stage)
+        assert (found.stages.count, found.stages.classes, found.backbone.size) == (5, 100, 32)
+        assert found.method.name == ROWS[name].method
+        settings = found.method.settings
+        assert (settings["network"], settings["epochs"]) == ("resnet18", 1)
+        same = {"exemplars_per_class", "memory_per_class", "preset", "mode"} & settings.keys()
+        assert {key: settings[key] for key in same} == {
+            key: ROWS[name].settings[key] for key in same
+        }
+    assert FOOTING.steps_of_an_epoch(500) == 126_000
 
 
 def test_a_study_goes_on_with_its_epochs_where_its_budget_ended(
@@ -72,6 +91,7 @@ def test_a_study_goes_on_with_its_epochs_where_its_budget_ended(
 
     monkeypatch.setattr(study_runs, "carried_on", carried_on)
     options = arguments(tmp_path)
+    monkeypatch.setattr(command, "studies", lambda: (LGA_5,))
     left = study(opened(tmp_path), TINY, options, Budget.starting(1e9))
     kept = opened(tmp_path)
     (size,) = [entry for entry in kept.entries.values() if "step_seconds" in entry]
@@ -95,11 +115,11 @@ def test_a_study_that_fails_or_lacks_its_data_leaves_the_rest_to_be_measured(
 
     monkeypatch.setattr(study_runs, "carried_on", broken)
     left = study(opened(tmp_path), TINY, arguments(tmp_path), Budget.starting(1e9))
-    assert len(left) == 2
+    assert left == [*left[:2], FOOTING.name]
     assert opened(tmp_path).entries[left[0]]["failed"] == "RunError: out: no room"
     monkeypatch.setenv("FLEETLEDGER_DATA", str(tmp_path))
     told = study(opened(tmp_path), Place("cpu", small=False), arguments(tmp_path), Budget(1.0, 1.0))
-    assert [line.partition(": ")[0] for line in told] == [one.name for one in STUDIES]
+    assert [line.partition(": ")[0] for line in told] == [one.name for one in studies()]
     assert "give --cifar100" in told[0]
 
 
@@ -125,4 +145,4 @@ def test_a_tiny_study_runs_on_the_processor_round_by_round(tmp_path: Path) -> No
     assert [entry for entry in begun if "unfinished" in entry]
     assert run(parsed([*words, "--budget", "600"])) == 0
     ended = json.loads((tmp_path / "gpu.json").read_text())["entries"].values()
-    assert [len(entry["accuracy"]) for entry in ended if "accuracy" in entry] == [2, 2]
+    assert [len(entry["accuracy"]) for entry in ended if "accuracy" in entry] == [2] * 6
