@@ -50,6 +50,17 @@ def products_in_tf32(*, allowed: bool) -> Iterator[None]:
         matmul.allow_tf32, convolutions.allow_tf32 = before
 
 
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Run the block on one thread of torch: then the order of additions is the library's own."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def moved(work: Work, device: str) -> Work:
     """Return the work with all its tensors on `device`; nothing is copied that is there."""
     return moved_together([work], device)[0]

@@ -17,8 +17,6 @@ the same bytes on one kind of machine, which the ledger's fingerprint and the re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,6 +32,7 @@ from fleetledger.learning.networks.pictures import Pictures
 from fleetledger.learning.networks.running_statistics import measured_statistics
 from fleetledger.learning.networks.torch_layers import Tensors
 from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.devices import one_torch_thread
 from fleetledger.learning.training.loop import train_alone
 from fleetledger.learning.training.resident import SampleArray
 from fleetledger.learning.training.schedules import constant_rates
@@ -234,17 +233,6 @@ def _buffers_after(assignment: DcidAssignment, work: Work | None, trained: Train
     assert work is not None, "it was trained"
     frozen = assignment.settings.distil_norm == "train-frozen"
     return work.buffers if frozen else trained.buffers
-
-
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """Run the block on one thread of torch: then the order of additions is the library's own."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _is_of_this_round(site: Site, after: AfterDid, began: Digest) -> bool:

@@ -4,7 +4,7 @@
     combine         theta = sum_k n_k theta_k / sum_k n_k, FedAvg's mean, over integers; and, after
                     a stage, a corrected head, the old model and the Fisher diagonal of some losses
 
-Pure functions of bytes; no torch.
+Pure functions of bytes; no torch, but for synthetic images (`generator`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,20 @@ from collections.abc import Mapping
 
 from fleetledger.learning.networks.head import BIAS, ROWS, WEIGHT, is_of_head
 from fleetledger.learning.numerics.head_correction import aligned
-from fleetledger.methods.rounds.assignment import CALIBRATE, FISHER, OLD_MODEL, RoundsAssignment
+from fleetledger.methods.rounds.assignment import (
+    CALIBRATE,
+    FISHER,
+    OLD_MODEL,
+    SYNTHETIC,
+    RoundsAssignment,
+)
 from fleetledger.methods.rounds.fisher import consolidated, encode_fisher
-from fleetledger.methods.rounds.messages import BIAS_CORRECTION, frame_of, received
+from fleetledger.methods.rounds.messages import (
+    BIAS_CORRECTION,
+    encode_images,
+    frame_of,
+    received,
+)
 from fleetledger.methods.training.averaging import AveragingCoordinator
 from fleetledger.methods.training.client_updates import Arrays, UpdateFrame
 from fleetledger.methods.training.exchange import RoundConfig
@@ -57,6 +68,11 @@ class RoundsCoordinator(AveragingCoordinator[RoundsAssignment]):
             weights = encode_weights(_aligned(assignment, config, weights), names)
         if config.ends_stage and assignment.settings.needs_old_model:
             extras[OLD_MODEL] = weights
+        if config.ends_stage and assignment.settings.generator is not None:
+            from fleetledger.methods.rounds.generator import made_images  # noqa: PLC0415 - needs torch
+
+            images = made_images(assignment, assignment.settings.generator, config, weights)
+            extras[SYNTHETIC] = encode_images(images)
         return weights, extras
 
 

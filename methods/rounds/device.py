@@ -30,16 +30,34 @@ from fleetledger.learning.numerics.head_correction import fitted_bias
 from fleetledger.learning.training.chance import Chance
 from fleetledger.learning.training.devices import moved
 from fleetledger.learning.training.measures import fisher_diagonal
-from fleetledger.learning.training.resident import samples_of, tensor_of
+from fleetledger.learning.training.resident import SampleArray, samples_of, tensor_of
 from fleetledger.learning.training.settings import TrainingEngineSettings
 from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
 from fleetledger.methods.errors import MethodError
-from fleetledger.methods.rounds.assignment import CALIBRATE, FISHER, OLD_MODEL, RoundsAssignment
+from fleetledger.methods.rounds.assignment import (
+    CALIBRATE,
+    FISHER,
+    OLD_MODEL,
+    SYNTHETIC,
+    RoundsAssignment,
+)
 from fleetledger.methods.rounds.calibration import rows_of
 from fleetledger.methods.rounds.memory import Memory, OwnModel, read_memory
-from fleetledger.methods.rounds.messages import BIAS_CORRECTION, frame_of, trained_of
+from fleetledger.methods.rounds.messages import (
+    BIAS_CORRECTION,
+    decode_images,
+    frame_of,
+    trained_of,
+)
 from fleetledger.methods.rounds.models import base_of, sent_model
-from fleetledger.methods.rounds.terms import frozen_parts, loss_of, plain_loss, refit_loss
+from fleetledger.methods.rounds.terms import (
+    REAL,
+    frozen_parts,
+    is_replayed,
+    loss_of,
+    plain_loss,
+    refit_loss,
+)
 from fleetledger.methods.training.averaged_device import Answer, AveragedDevice
 from fleetledger.methods.training.device_updates import update_of
 from fleetledger.methods.training.exchange import ClientUpdate, FitInstruction, FitJob, LocalData
@@ -110,7 +128,7 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         work = Work(
             parameters=trained,
             buffers=buffers,
-            data=Data.of(samples_of(data.inputs, rows), labels),
+            data=_data(assignment, instruction, samples_of(data.inputs, rows), labels),
             loss=loss_of(assignment, instruction, remembered),
             optimiser=_optimiser(assignment, instruction),
             batching=Batching(min(settings.batch, max(2, len(rows)))),
@@ -167,6 +185,21 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
 
 
 DEVICE = RoundsDevice()
+
+
+def _data(
+    assignment: RoundsAssignment, instruction: FitInstruction, samples: SampleArray, labels: Tensor
+) -> Data:
+    """Return the samples, with the order's synthetic images behind them, which have no labels."""
+    if not is_replayed(instruction):
+        return Data.of(samples, labels)
+    images = decode_images(assignment, instruction.extras[SYNTHETIC])
+    real = (torch.arange(len(labels) + len(images)) < len(labels)).to(torch.float32)
+    return Data.of(
+        np.concatenate([samples[:], images]),
+        torch.cat([labels, labels.new_zeros(len(images))]),
+        {REAL: real, SYNTHETIC: 1 - real},
+    )
 
 
 def _bias(assignment: RoundsAssignment, kept: _Kept) -> npt.NDArray[np.float32]:

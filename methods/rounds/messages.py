@@ -14,19 +14,26 @@ The fleet's weights, and files of the same tensors such as an old model, are tho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from fleetledger.learning.networks.head import is_of_head
-from fleetledger.methods.rounds.assignment import CALIBRATE, FISHER, RoundsAssignment
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.rounds.assignment import CALIBRATE, FISHER, SYNTHETIC, RoundsAssignment
 from fleetledger.methods.rounds.fisher import unit_zeros
 from fleetledger.methods.training.client_updates import UpdateFrame
 from fleetledger.methods.training.network_weights import Arrays, decode_weights, grown
+from fleetledger.runtime.errors import SchemaError
+from fleetledger.schemas.tensors import Expected, encode_tensors, read_tensors
 from fleetledger.schemas.values import ClassName
 
 BIAS_CORRECTION = "correction"
 """The tensor (2,) with alpha and beta of BiC."""
+_HEADER = 1 << 12
+"""Bytes of a file of images beside these."""
 _Tensor = TypeVar("_Tensor")
 
 
@@ -61,3 +68,20 @@ def frame_of(assignment: RoundsAssignment, sent: Arrays, phase: str) -> UpdateFr
     if phase == CALIBRATE:
         return UpdateFrame({name: array for name, array in sent.items() if is_of_head(name)})
     return UpdateFrame(trained_of(assignment, sent), settings.upload, settings.privacy)
+
+
+def encode_images(images: npt.NDArray[np.uint8]) -> bytes:
+    """Return synthetic images (n, c, h, w) as a file, which its sender packs."""
+    return encode_tensors({SYNTHETIC: images})
+
+
+def decode_images(assignment: RoundsAssignment, data: bytes) -> npt.NDArray[np.uint8]:
+    """Return as many synthetic images as the settings say; raise `ContributionError`."""
+    assert assignment.settings.generator is not None
+    shape = (assignment.settings.generator.images, *assignment.input_shape)
+    try:
+        file = read_tensors(data, {SYNTHETIC: Expected("uint8", shape)}, prod(shape) + _HEADER)
+    except SchemaError as error:
+        raise ContributionError(f"{SYNTHETIC}: {error}") from error
+    images: npt.NDArray[np.uint8] = file.tensors[SYNTHETIC]
+    return images

@@ -17,6 +17,7 @@ from fleetledger.methods.training.assignment import NamedNetworkSettings
 from fleetledger.methods.training.prior_settings import PriorSettings
 from fleetledger.methods.training.private_updates import UpdatePrivacy
 from fleetledger.methods.training.update_forms import Upload
+from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.message import is_absent
 
 Preset = Literal[
@@ -33,6 +34,7 @@ Preset = Literal[
     "wa",
     "bic",
     "podnet",
+    "target",
     "fedavg-aligned",
     "fedavg-refit",
     "adapter",
@@ -72,6 +74,13 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "pod": 3.0,
         "pod_flat": 1.0,
         "calibration": "refit",
+    },
+    "target": {
+        "scope": "task",
+        "synthetic_distillation": 25.0,
+        "generator": {},
+        "rate": 0.01,
+        "weight_decay": 5e-4,
     },
     "fedavg-aligned": {"exemplars": 2000, "calibration": "align"},
     "fedavg-refit": {"exemplars": 2000, "calibration": "refit"},
@@ -132,6 +141,33 @@ class LossSettings(PriorSettings):
     """Squared distances, as printed, or distances, as its program has them."""
     pod_layers: tuple[str, ...] = _later((), max_length=100)
     """Layers whose maps are kept; left out, those that the network says, or none."""
+    synthetic_distillation: float = _later(0.0, ge=0)
+    """lambda of TARGET: the fleet's model of the stage before teaches on synthetic images."""
+
+
+class GeneratorSettings(Strict):
+    """Making of TARGET's synthetic images at the end of a stage, in batches."""
+
+    images: int = Field(default=1024, ge=2, le=10_000)
+    batch: int = Field(default=128, ge=2, le=1024)
+    steps: int = Field(default=50, ge=1, le=10_000)
+    """Steps of the generator for each batch."""
+    latent: int = Field(default=256, ge=1, le=4096)
+    """Length of z."""
+    width: int = Field(default=64, ge=1, le=512)
+    """Channels of its last maps; the first have twice as many."""
+    rate: float = Field(default=0.002, gt=0)
+    """Of Adam."""
+    labels: float = Field(default=0.5, ge=0)
+    """Factor of L_ce, the cross-entropy of the labels that were drawn."""
+    statistics: float = Field(default=10.0, ge=0)
+    """Factor of L_bn, the distance from the statistics of batch normalisation."""
+    adversary: float = Field(default=1.0, ge=0)
+    """Factor of L_kl, by which images are sought that the student knows less of."""
+    student_epochs: int = Field(default=2, ge=1, le=1000)
+    """Passes of the student over all images so far after each batch."""
+    student_rate: float = Field(default=0.2, gt=0)
+    student_temperature: float = Field(default=20.0, gt=0)
 
 
 class RoundsSettings(LossSettings, NamedNetworkSettings):
@@ -171,6 +207,8 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
     that were held out (BiC). `refit`: the head is trained on as many samples of each class."""
     refit_epochs: int = _later(20, ge=1, le=10_000)
     refit_rate: float = _later(0.005, gt=0)
+    generator: GeneratorSettings | None = Field(default=None, exclude_if=is_absent)
+    """Synthetic images that the coordinator makes after each stage (TARGET); left out, none."""
     upload: Upload = "int32"
     """What an answer holds: weights, or in half the bytes how far they have moved."""
     privacy: UpdatePrivacy | None = Field(default=None, exclude_if=is_absent)
@@ -198,6 +236,7 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
         if self.privacy is not None:
             self._check_private()
         self._check_calibration()
+        self._check_generator()
         corrected = self.calibration != "none"
         whole = self.ewc or self.past_distillation or corrected or self.head == "hidden"
         if self.trained == "body" and whole:
@@ -222,6 +261,19 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
             raise ValueError(
                 f"margin: {self.margin} is one of cosines, and head {self.head!r} has none; give "
                 "head = 'cosine', or margin = 0"
+            )
+
+    def _check_generator(self) -> None:
+        if (self.generator is None) != (self.synthetic_distillation == 0):
+            raise ValueError(
+                f"synthetic_distillation: {self.synthetic_distillation} "
+                f"{'without a' if self.generator is None else 'beside a'} generator; give both, "
+                "as preset 'target', or neither"
+            )
+        if self.generator is not None and self.margin:
+            raise ValueError(
+                f"margin: {self.margin} is about labels, and synthetic images have none; give 0, "
+                "or leave generator out"
             )
 
     def _check_private(self) -> None:
@@ -258,7 +310,8 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
     def needs_old_model(self) -> bool:
         """Whether devices are given the fleet's model of the stage before."""
         losses = self.distillation, self.ewc, self.task_distillation, self.pod, self.pod_flat
-        return any(factor > 0 for factor in losses) or self.calibration != "none"
+        synthetic = self.synthetic_distillation
+        return any(factor > 0 for factor in (*losses, synthetic)) or self.calibration != "none"
 
     @property
     def keeps_own_models(self) -> bool:

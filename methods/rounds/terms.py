@@ -12,6 +12,7 @@
 | pod, pod_flat | PODNet, from the second stage on | `old_model` |
 | past_distillation | FLwF-2T's past client, once there is one | `past_model` |
 | server_distillation | FLwF-2T's server | `received_model` |
+| synthetic_distillation | TARGET, from the second stage on | `old_model`, `synthetic`, `real` |
 """
 
 from __future__ import annotations
@@ -37,15 +38,23 @@ from fleetledger.learning.losses.terms import (
     Proximal,
 )
 from fleetledger.learning.networks.plan import is_buffer
-from fleetledger.methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
+from fleetledger.methods.rounds.assignment import (
+    FISHER,
+    OLD_MODEL,
+    SYNTHETIC,
+    RoundsAssignment,
+)
 from fleetledger.methods.rounds.fisher import decode_fisher
 from fleetledger.methods.rounds.memory import Memory
 from fleetledger.methods.training.exchange import FitInstruction
 from fleetledger.methods.training.network_weights import Arrays, decode_weights, first_rows
+from fleetledger.schemas.rounds import TRAIN
 from fleetledger.schemas.values import ClassName
 
 TASK, PRIOR = "task", "prior"
 RECEIVED, ANCHOR, IMPORTANCE = "received", "old", "fisher"
+REAL = "real"
+"""Mark of samples that are no synthetic images."""
 OLD, PAST, SERVER = "old_model", "past_model", "received_model"
 
 
@@ -57,7 +66,9 @@ def loss_of(
     """Return the loss of a round; equal settings in one stage give equal losses."""
     settings = assignment.settings
     share = _old_share(assignment, instruction)
-    terms = [Weighted((1 - share) * settings.cross_entropy, _classification(assignment))]
+    replays = is_replayed(instruction)
+    classification = _classification(assignment, REAL if replays else None)
+    terms = [Weighted((1 - share) * settings.cross_entropy, classification)]
     if settings.proximal:
         terms.append(Weighted(settings.proximal, Proximal(RECEIVED, settings.proximal_reduction)))
     if settings.fedmax:
@@ -80,7 +91,15 @@ def loss_of(
             terms.append(Weighted(settings.task_distillation, kept))
     if (settings.pod or settings.pod_flat) and OLD_MODEL in instruction.extras:
         terms += _pooled_terms(assignment, instruction)
+    if replays:
+        kept = Divergence(OLD, settings.temperature, rows=SYNTHETIC)
+        terms.append(Weighted(settings.synthetic_distillation, kept))
     return ComposedLoss(assignment.network, tuple(terms), own=assignment.steps.own_loss())
+
+
+def is_replayed(instruction: FitInstruction) -> bool:
+    """Return whether a round trains on synthetic images beside the device's own."""
+    return SYNTHETIC in instruction.extras and instruction.round.phase == TRAIN
 
 
 def refit_loss(assignment: RoundsAssignment) -> ComposedLoss:
@@ -105,12 +124,15 @@ def _pooled_terms(assignment: RoundsAssignment, instruction: FitInstruction) -> 
     return terms
 
 
-def _classification(assignment: RoundsAssignment) -> CrossEntropy | LocalSimilarity:
+def _classification(
+    assignment: RoundsAssignment, rows: str | None
+) -> CrossEntropy | LocalSimilarity:
     settings = assignment.settings
     if settings.margin:
         return LocalSimilarity(settings.margin)
     return CrossEntropy(
         TASK if settings.scope == "task" else None,
+        rows,
         prior=PRIOR if settings.ce_prior == "device" else None,
         tasks=TASK if settings.scope == "separated" else None,
     )

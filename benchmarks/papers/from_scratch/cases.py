@@ -244,5 +244,11 @@ ROWS: Mapping[str, Row] = {
     "dcid-erdil": _dcid("DCID with ERDIL", "dcid-erdil", "erdil"),
     "dcil-tpcil": _dcid("TPCIL, FedAvg, on DCID's base", "dcil-tpcil-fedavg", "tpcil"),
     "dcid-tpcil": _dcid("DCID with TPCIL", "dcid-tpcil", "tpcil"),
+    "target": Row(
+        "TARGET, without exemplars",
+        "rounds",
+        {"preset": "target", **_ALIKE, "generator.images": 256, "generator.batch": 64},
+        rates=(0.0025, 0.005, 0.01, 0.02),
+    ),
 }
 """By name, in the order in which they are measured; the table is sorted by what they reach."""

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from fleetledger.learning.networks.conversion import to_arrays, to_tensors
+from fleetledger.learning.training.devices import one_torch_thread
 from fleetledger.methods.dcid.coordinator import COORDINATOR
 from fleetledger.methods.dcid.coordinator_phases import Averaging
-from fleetledger.methods.dcid.distillation import one_torch_thread
 from fleetledger.methods.dcid.images import shared_images
 from fleetledger.methods.errors import ContributionError, MethodError
 from tests.methods.dcid import slow
