@@ -42,7 +42,7 @@ CEILINGS: dict[str, Room] = {
     "device_agent": Room(24250, 10.8, 13.2, 26, 341),
     "export": Room(7400, 10.3, 13.0, 6, 106),
     "learning": Room(19750, 7.9, 9.4, 27, 230),
-    "methods": Room(18650, 11.7, 14.8, 36, 150),
+    "methods": Room(19100, 11.9, 14.8, 36, 157),
     "runtime": Room(3450, 7.9, 9.6, 14, 42),
     "schemas": Room(6850, 7.8, 11.1, 4, 65),
     "simulator": Room(34800, 11.5, 13.9, 48, 526),
