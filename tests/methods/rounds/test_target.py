@@ -234,6 +234,8 @@ def known_after_two_stages(of: RoundsAssignment) -> list[float]:
     return shares
 
 
+# 37 s; that the steps are those of the equations, and images the same twice, is shown by day.
+@pytest.mark.nightly
 def test_old_classes_are_remembered_better_than_by_fedavg() -> None:
     making = {"images": 64, "batch": 32, "steps": 30, "latent": 16, "width": 8}
     alike = {"network": "convnet", "rate": 0.02, "epochs": 10}
