@@ -58,6 +58,7 @@ class Desk:
             "dcid",
             network="mlp",
             dad=False,
+            evaluation="head",
             shared_set="synthetic",
             synthetic_images=IMAGES,
         )
