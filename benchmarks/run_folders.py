@@ -18,7 +18,7 @@ from rich.console import Console
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.results import FILE_NAME, RunResults
 from fleetledger.simulator.run.folder import RunFolder
-from fleetledger.simulator.run.runs import resume_run, run_scenario
+from fleetledger.simulator.run.runs import RunOptions, resume_run, run_scenario
 from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario, scenario_content
 from fleetledger.simulator.scenario.model import Scenario
 
@@ -28,8 +28,12 @@ _SAID = ("title", "description", "published")
 _MOST_TOLD = 5
 
 
-def run_case(scenario: str, changes: Sequence[str], folder: Path) -> RunResults:
+def run_case(
+    scenario: str, changes: Sequence[str], folder: Path, *, report: bool = True
+) -> RunResults:
     """Bring a case to its end: from its start, from where it stopped, or not at all.
+
+    Without a report a folder that goes away anyhow has its numbers alone.
 
     Raises `RunError` where the folder holds a run whose settings are not the case's.
     """
@@ -37,11 +41,11 @@ def run_case(scenario: str, changes: Sequence[str], folder: Path) -> RunResults:
     _check_settings(case, folder)
     if (folder / FILE_NAME).exists():
         return RunResults.read(folder)
-    console = Console(stderr=True)
+    console, options = Console(stderr=True), RunOptions(report=report)
     with _processor_time(folder):
         if (folder / "run.json").exists():
-            return resume_run(folder, console)
-        return run_scenario(case, folder, console)
+            return resume_run(folder, console, options=options)
+        return run_scenario(case, folder, console, options=options)
 
 
 def processor_seconds(folder: Path) -> float | None:

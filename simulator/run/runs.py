@@ -46,6 +46,8 @@ class RunOptions:
     """Told of rounds, stages and the end; a name is one of `REPORTERS`."""
     figures: tuple[str, ...] = ()
     """Formats in which every picture is written beside the PNG of the report."""
+    report: bool = True
+    """Whether tables, pictures and the page are written, or the numbers alone."""
 
 
 _PLAIN = RunOptions()
@@ -71,7 +73,7 @@ class _Run:
     facts: RunFacts
     make_engine: MakeEngine
     expectation: Expectation
-    figures: tuple[str, ...]
+    options: RunOptions
 
 
 def run_scenario(
@@ -100,7 +102,7 @@ def run_scenario(
         with folder.locked():
             replace_file(folder.scenario, scenario_to_toml(scenario).encode())
             facts = RunFacts.begin(folder.scenario_digest(), material)
-            run = _Run(scenario, folder, facts, make_engine, expectation, options.figures)
+            run = _Run(scenario, folder, facts, make_engine, expectation, options)
             return _carry_out(run, screen)
 
 
@@ -134,7 +136,7 @@ def resume_run(
                 f"this run was begun with fleetledger {facts.sessions[-1].release} and goes on "
                 f"with {release()}; its stages may differ in more than the seed"
             )
-        run = _Run(scenario, folder, facts.gone_on(), make_engine, expectation, options.figures)
+        run = _Run(scenario, folder, facts.gone_on(), make_engine, expectation, options)
         return _carry_out(run, screen)
 
 
@@ -198,9 +200,6 @@ def _compare(folder: RunFolder, begun: dict[int, Material], present: dict[int, M
 
 def _carry_out(run: _Run, screen: Screen) -> RunResults:
     """Bring all seeds to their end and write the report."""
-    from fleetledger.simulator.report.files import write_report  # noqa: PLC0415 - matplotlib is heavy
-    from fleetledger.simulator.report.run import Run  # noqa: PLC0415 - as above
-
     with _recorded(run) as facts:
         seeds = {
             seed: _seed(run, position, seed, screen)
@@ -208,8 +207,15 @@ def _carry_out(run: _Run, screen: Screen) -> RunResults:
         }
         screen.phase("writing the report")
         results = summarise(run.scenario, facts.place, seeds)
-        write_report(run.folder.root, results, run.figures)
+        if run.options.report:
+            from fleetledger.simulator.report.files import write_report  # noqa: PLC0415 - matplotlib is heavy
+
+            write_report(run.folder.root, results, run.options.figures)
+        else:
+            results.write(run.folder.root)
     if screen.reporting is not None:
+        from fleetledger.simulator.report.run import Run  # noqa: PLC0415 - as above
+
         screen.reporting.done(Run(run.folder.root, results))
     return results
 

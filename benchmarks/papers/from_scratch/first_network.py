@@ -24,7 +24,7 @@ def first_network(
     kept = folder / f"{name}.onnx"
     if not kept.exists():
         run = folder / name
-        run_case(SCENARIO, first_task(core, seed, rate, per_class), run)
+        run_case(SCENARIO, first_task(core, seed, rate, per_class), run, report=False)
         model = RunFolder(run).seed(seed).root / "model"
         manifest = json.loads((model / "manifest.json").read_text(encoding="utf-8"))
         told = json.dumps(manifest["preprocessing"])

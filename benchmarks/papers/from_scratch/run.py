@@ -171,7 +171,7 @@ def carried_out(step: Step, place: Place, results: Mapping[str, Any]) -> dict[st
     if network_rate is not None:
         told["network_rate"] = network_rate
     try:
-        run = run_case(SCENARIO, place.changes(step, network_rate), folder)
+        run = run_case(SCENARIO, place.changes(step, network_rate), folder, report=False)
         found = measured(run, folder)
         old = run.first.stages[-1].old_accuracy
         found["old_classes"] = None if old is None else round(100 * old, 2)

@@ -72,7 +72,9 @@ def carried_out(step: Step, material: Material, runs: Path) -> dict[str, Any]:
         scenario = load_scenario(SCENARIO, _changes(step, method, material))
         return {**rate, **measured_jointly(scenario, method.joint)}
     folder = runs / step.folder
-    found = measured(run_case(SCENARIO, _changes(step, method, material), folder), folder)
+    found = measured(
+        run_case(SCENARIO, _changes(step, method, material), folder, report=False), folder
+    )
     shutil.rmtree(folder)
     return {**rate, **found}
 

@@ -15,7 +15,7 @@ from fleetledger.simulator.metrics.answers import Answers
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.run.facts import RunFacts
 from fleetledger.simulator.run.folder import RunFolder
-from fleetledger.simulator.run.runs import resume_run, run_scenario
+from fleetledger.simulator.run.runs import RunOptions, resume_run, run_scenario
 from fleetledger.simulator.scenario.loading import parse_scenario
 from fleetledger.simulator.scenario.model import Scenario
 from tests.simulator.run.direct_engine import DirectEngine
@@ -226,3 +226,11 @@ def test_two_processes_do_not_work_on_one_run(tmp_path: Path):
     run_scenario(SCENARIO, out, quiet(), DirectEngine)
     with RunFolder(out).locked(), pytest.raises(RunError, match="another process"):
         resume_run(out, quiet(), DirectEngine)
+
+
+def test_without_a_report_the_numbers_alone_are_left(tmp_path: Path) -> None:
+    plain = RunOptions(report=False)
+    one = SCENARIO.model_copy(update={"seeds": (1,)})
+    results = run_scenario(one, tmp_path / "run", quiet(), DirectEngine, plain)
+    assert RunResults.read(tmp_path / "run") == results
+    assert not list((tmp_path / "run").glob("*.html")) + list((tmp_path / "run").glob("*.png"))
