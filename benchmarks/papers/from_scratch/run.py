@@ -13,22 +13,16 @@ with its revision, and is not run again; one that was stopped goes on from its f
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import RESULTS_FOLDER
-from benchmarks.arguments import names_among
-from benchmarks.machine import describe_machine
 from benchmarks.papers.footing import cells
 from benchmarks.papers.footing.cells import Step
+from benchmarks.papers.footing.command import CarriesOut, TableCommand
 from benchmarks.papers.footing.held_out import KEPT, held_out_file
 from benchmarks.papers.footing.measuring import measured
 from benchmarks.papers.footing.rates import best_of, next_length, next_rate
@@ -46,10 +40,6 @@ from benchmarks.papers.from_scratch.tables import tables
 from benchmarks.run_folders import run_case
 from fleetledger.simulator.errors import SimulatorError
 from fleetledger.simulator.run.provenance import sources
-from fleetledger.simulator.scenario.loading import DATA_VARIABLE
-
-CLAIM = "from_scratch"
-RESULTS = RESULTS_FOLDER / f"{CLAIM}.json"
 
 
 @dataclass(frozen=True)
@@ -81,22 +71,14 @@ class Place:
 
 def main() -> None:
     """Measure and store, run by run."""
-    arguments = _arguments()
-    if arguments.tables:
-        write(arguments.out, cells.read(arguments.out, CLAIM))
-        return
-    import torch
-
-    torch.set_num_threads(1)
+    arguments = TABLE.arguments(__doc__)
     place = Place(arguments.core, arguments.runs)
-    held_out_file(place.core, place.held_out)
-    ends = time.monotonic() + 60 * arguments.minutes
-    for step in steps(arguments.methods, arguments.seeds, lambda: cells.read(arguments.out, CLAIM)):
-        if time.monotonic() > ends:
-            break
-        found = carried_out(step, place, cells.read(arguments.out, CLAIM))
-        print(step.method, step.kind, step.key, json.dumps(found), flush=True)
-        store(arguments.out, step, found)
+
+    def prepare() -> CarriesOut:
+        held_out_file(place.core, place.held_out)
+        return lambda step, results: carried_out(step, place, results)
+
+    TABLE.run(arguments, steps, prepare)
 
 
 def steps(
@@ -187,35 +169,12 @@ def revision() -> str:
     return ", ".join(dict.fromkeys(str(source) for source in sources())) or "no checkout"
 
 
-def store(path: Path, step: Step, found: Mapping[str, Any]) -> None:
-    """Put a run into the results."""
-    machine = {**describe_machine("numpy", "torch"), "threads": 1}
-    results = cells.added(cells.read(path, CLAIM), step, found)
-    write(path, {**results, "machine": machine})
-
-
-def write(path: Path, results: Mapping[str, Any]) -> None:
-    """Write results and table."""
-    cells.write(path, results)
+def draw(path: Path, results: Mapping[str, Any]) -> None:
+    """Write the table beside the results."""
     path.with_suffix(".md").write_text(tables(results), encoding="utf-8")
 
 
-def _arguments() -> argparse.Namespace:
-    data = Path(os.environ.get(DATA_VARIABLE, "."))
-    runs = Path(tempfile.gettempdir()) / CLAIM
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--core", type=_path, default=_path(data / "cifar100.npz"))
-    parser.add_argument("--methods", type=names_among(ROWS), default=list(ROWS))
-    parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
-    parser.add_argument("--minutes", type=float, default=float("inf"))
-    parser.add_argument("--runs", type=_path, default=runs)
-    parser.add_argument("--out", type=_path, default=RESULTS)
-    parser.add_argument("--tables", action="store_true", help="measure nothing")
-    return parser.parse_args()
-
-
-def _path(text: str | Path) -> Path:
-    return Path(text).expanduser().absolute()
+TABLE = TableCommand("from_scratch", ROWS, SEEDS, ("torch",), draw)
 
 
 if __name__ == "__main__":

@@ -15,21 +15,13 @@ folder in --runs.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import shutil
-import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import RESULTS_FOLDER
-from benchmarks.arguments import names_among
-from benchmarks.machine import describe_machine
-from benchmarks.papers.footing import cells
 from benchmarks.papers.footing.cells import Step
+from benchmarks.papers.footing.command import CarriesOut, TableCommand
 from benchmarks.papers.footing.measuring import measured
 from benchmarks.papers.one_table.cases import METHODS, SCENARIO, SEEDS, Method
 from benchmarks.papers.one_table.material import Material, make_material
@@ -37,29 +29,18 @@ from benchmarks.papers.one_table.plot import draw
 from benchmarks.papers.one_table.steps import steps
 from benchmarks.papers.one_table.tables import tables
 from benchmarks.run_folders import run_case
-from fleetledger.simulator.scenario.loading import DATA_VARIABLE, load_scenario
-
-CLAIM = "one_table"
-RESULTS = RESULTS_FOLDER / f"{CLAIM}.json"
+from fleetledger.simulator.scenario.loading import load_scenario
 
 
 def main() -> None:
     """Measure and store, run by run."""
-    arguments = _arguments()
-    if arguments.tables:
-        write(arguments.out, cells.read(arguments.out, CLAIM))
-        return
-    import torch
+    arguments = TABLE.arguments(__doc__)
 
-    torch.set_num_threads(1)
-    material = make_material(arguments.core, arguments.runs / "material", SCENARIO)
-    ends = time.monotonic() + 60 * arguments.minutes
-    for step in steps(arguments.methods, arguments.seeds, lambda: cells.read(arguments.out, CLAIM)):
-        if time.monotonic() > ends:
-            break
-        found = carried_out(step, material, arguments.runs)
-        print(step.method, step.key, json.dumps(found), flush=True)
-        store(arguments.out, step, found)
+    def prepare() -> CarriesOut:
+        material = make_material(arguments.core, arguments.runs / "material", SCENARIO)
+        return lambda step, _: carried_out(step, material, arguments.runs)
+
+    TABLE.run(arguments, steps, prepare)
 
 
 def carried_out(step: Step, material: Material, runs: Path) -> dict[str, Any]:
@@ -86,35 +67,13 @@ def _changes(step: Step, method: Method, material: Material) -> list[str]:
     return method.tuning_changes(material, step.rate)
 
 
-def store(path: Path, step: Step, found: Mapping[str, Any]) -> None:
-    """Put a run into the results, in place of an older one of the same name."""
-    machine = {**describe_machine("numpy", "torch", "onnxruntime"), "threads": 1}
-    write(path, {**cells.added(cells.read(path, CLAIM), step, found), "machine": machine})
-
-
-def write(path: Path, results: Mapping[str, Any]) -> None:
-    """Write results, table and picture."""
-    cells.write(path, results)
+def draw_all(path: Path, results: Mapping[str, Any]) -> None:
+    """Write table and picture beside the results."""
     path.with_suffix(".md").write_text(tables(results), encoding="utf-8")
     draw(results, path.with_suffix(".png"))
 
 
-def _arguments() -> argparse.Namespace:
-    data = Path(os.environ.get(DATA_VARIABLE, "."))
-    runs = Path(tempfile.gettempdir()) / "one_table"
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--core", type=_path, default=_path(data / "cifar100.npz"))
-    parser.add_argument("--methods", type=names_among(METHODS), default=list(METHODS))
-    parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
-    parser.add_argument("--minutes", type=float, default=float("inf"))
-    parser.add_argument("--runs", type=_path, default=runs)
-    parser.add_argument("--out", type=_path, default=RESULTS)
-    parser.add_argument("--tables", action="store_true", help="measure nothing")
-    return parser.parse_args()
-
-
-def _path(text: str | Path) -> Path:
-    return Path(text).expanduser().absolute()
+TABLE = TableCommand("one_table", METHODS, SEEDS, ("torch", "onnxruntime"), draw_all)
 
 
 if __name__ == "__main__":

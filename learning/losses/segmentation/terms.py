@@ -82,14 +82,9 @@ class LocalPod:
 
     def __call__(self, step: PixelStep) -> Tensor:
         """Return its value ()."""
-        now, old = step.outputs, step.teacher(self.old)
-        old_channels = old.logits.shape[1]
-        pairs = [
-            *zip(now.maps, old.maps, strict=True),
-            (folded(now.small_logits, old_channels), old.small_logits),
-        ]
-        factors = [self.factors.maps] * len(now.maps) + [self.factors.logits]
-        return local_pod(pairs, factors, step.channels - old_channels, step.channels)
+        maps, small, new = _beside_the_old(step, self.old)
+        factors = [self.factors.maps] * len(maps) + [self.factors.logits]
+        return local_pod([*maps, small], factors, new, step.channels)
 
 
 @dataclass(frozen=True)
@@ -101,11 +96,7 @@ class PooledCubes:
 
     def __call__(self, step: PixelStep) -> Tensor:
         """Return its value ()."""
-        now, old = step.outputs, step.teacher(self.old)
-        old_channels = old.logits.shape[1]
-        maps = list(zip(now.maps, old.maps, strict=True))
-        small = folded(now.small_logits, old_channels), old.small_logits
-        new = step.channels - old_channels
+        maps, small, new = _beside_the_old(step, self.old)
         return pooled_cubes(maps, small, self.factors, new, step.channels)
 
 
@@ -205,3 +196,17 @@ class UnbiasedDistillation:
         """Return its value ()."""
         old = step.teacher(self.old).logits
         return unbiased_distillation(step.outputs.logits, old, step.labels)
+
+
+def _beside_the_old(
+    step: PixelStep, name: str
+) -> tuple[list[tuple[Tensor, Tensor]], tuple[Tensor, Tensor], int]:
+    """Return maps and small logits of both models, and the number of new channels.
+
+    The student's new channels are folded into its background, so that logits have equal shapes.
+    """
+    now, old = step.outputs, step.teacher(name)
+    old_channels = old.logits.shape[1]
+    maps = list(zip(now.maps, old.maps, strict=True))
+    small = folded(now.small_logits, old_channels), old.small_logits
+    return maps, small, step.channels - old_channels
