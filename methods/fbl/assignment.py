@@ -40,6 +40,11 @@ class FblAssignment(TrainingAssignment[FblSettings]):
         return build_segmentation(settings.network, self.input_shape, settings.frozen_norm)
 
     @property
+    def first_weights_suffice(self) -> bool:
+        """Whether a stage whose classes lie in imported first weights needs no rounds."""
+        return self.settings.base == "central"
+
+    @property
     def everybody_observes(self) -> bool:
         """Whether devices outside a round's cohort look for new tasks too."""
         return self.settings.observers == "all"

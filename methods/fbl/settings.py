@@ -197,6 +197,9 @@ class FblSettings(
     """A name of `learning.networks.segmentation`."""
     frozen_norm: Literal["none", "trunk", "all"] = "none"
     """The part whose batch normalisation stays as it is, for small batches."""
+    base: Literal["federated", "central"] = "federated"
+    """Who learns the first task: the fleet in rounds, or somebody before it, whose weights the
+    network begins with and which are its first model."""
     growth: Literal["background", "seeded"] = "background"
     """What new rows of the head begin as: shares of background's (MiB), or drawn by name."""
     seed: int = Field(default=1, ge=0, lt=2**31)

@@ -40,11 +40,12 @@ _RECIPE = 1
 def central_base(prepared: Prepared, watch: Watch) -> bytes | None:
     """Return the weights after a central first stage; None where the fleet learns that one, too.
 
-    They are trained where they are not kept yet. Raises `EngineError` where they cannot be had.
+    None as well where a file gives them. They are trained where they are not kept yet. Raises
+    `EngineError` where they cannot be had.
     """
     scenario = prepared.scenario
     trainer = trainer_of(scenario)
-    if trainer is None:
+    if trainer is None or scenario.method.first_weights is not None:
         return None
     sight, side = inputs_of(prepared), training_coordinator(trainer.method)
     assignment = side.assign(trainer.seeded(prepared.plan.seed), sight.shape)

@@ -148,9 +148,8 @@ def import_network(home: Path, prepared: Prepared) -> ImportNetwork:
     with tempfile.TemporaryDirectory() as scratch:
         spec = prepared.preprocessing.model_dump_json().encode()
         file = _written(Path(scratch, "network.json"), spec)
-        base = prepared.base
         first = FirstFiles(
-            weights=None if base is None else _written(Path(scratch, "base.safetensors"), base),
+            weights=_first_weights(Path(scratch, "base.safetensors"), prepared),
             trunk=None if method.trunk is None else Path(method.trunk),
             public_images=None if method.public_images is None else Path(method.public_images),
         )
@@ -160,6 +159,14 @@ def import_network(home: Path, prepared: Prepared) -> ImportNetwork:
         adapted = _adapted(Path(scratch, "adapted.safetensors"), prepared)
         made = prepare_network(home, file, frozen, weights_file=adapted, first=first)
         return ImportNetwork(network=made)
+
+
+def _first_weights(path: Path, prepared: Prepared) -> Path | None:
+    """Return the file of all first weights: somebody's, or those of a central first stage."""
+    given = prepared.scenario.method.first_weights
+    if given is not None:
+        return Path(given)
+    return None if prepared.base is None else _written(path, prepared.base)
 
 
 def _adapted(path: Path, prepared: Prepared) -> Path | None:

@@ -104,7 +104,8 @@ def _segmenting_network(scenario: Scenario, split: Split[TaskScenes]) -> Backbon
     """Return how the network sees pictures; nothing of it is frozen."""
     trainer = trainer_of(scenario)
     assert trainer is not None, "scenarios with masks are checked for that"
-    pretrained = scenario.method.trunk is not None
+    method = scenario.method
+    pretrained = method.trunk is not None or method.first_weights is not None
     seen = scene_preprocessing(split, scenario.backbone.shape, pretrained)
     return Backbone(_name_of(trainer), b"", seen)
 

@@ -46,6 +46,7 @@ PATHS = (
     ("stages", "file"),
     ("backbone", "file"),
     ("backbone", "weights"),
+    ("method", "first_weights"),
     ("method", "public_images"),
     ("method", "trunk"),
 )

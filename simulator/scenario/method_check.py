@@ -24,6 +24,7 @@ from fleetledger.simulator.datasets.loading import names_of
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.plan.plans import PLANS
 from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import MethodSettings
 from fleetledger.simulator.scenario.trainer import (
     JOINT,
     Trainer,
@@ -296,6 +297,29 @@ def check_segmenting(source: str, scenario: Scenario) -> None:
         raise ScenarioError(
             f"{source}: method.trunk: {method.trunk!r}, but {method.name!r} trains no network that "
             "gives every pixel a class; leave it out"
+        )
+    _check_first_weights(source, method, segments=segments)
+
+
+def _check_first_weights(source: str, method: MethodSettings, *, segments: bool) -> None:
+    """Raise `ScenarioError` where weights of a first stage have no place, or lack."""
+    given = method.first_weights
+    if given is None and segments and method.settings.get("base") == "central":
+        raise ScenarioError(
+            f"{source}: method.first_weights: missing, but with method.settings.base 'central' "
+            "they are the first stage's model; give a file of them, or leave base out"
+        )
+    if given is None:
+        return
+    if not segments:
+        raise ScenarioError(
+            f"{source}: method.first_weights: {given!r}, but {method.name!r} trains no network "
+            "that gives every pixel a class; leave it out"
+        )
+    if method.trunk is not None:
+        raise ScenarioError(
+            f"{source}: method.first_weights: {given!r} beside a trunk, which they hold; leave "
+            "method.trunk out"
         )
 
 

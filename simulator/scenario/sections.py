@@ -325,6 +325,10 @@ class MethodSettings(Strict):
     trunk: str | None = None
     """First weights of the part of a segmenting network below its head, such as a classifier's that
     was trained on ImageNet: a file, as for `fleetledger model import-network --trunk`."""
+    first_weights: str | None = None
+    """Of a segmenting network all first weights, with rows of the first stage's classes: a file, as
+    for `fleetledger model import-network --first-weights`. With `base = "central"` in the settings
+    they are the first stage's model, which then has no rounds."""
     base: BaseSession = BaseSession()
     """For a method that begins with a first stage that was trained in one place."""
 

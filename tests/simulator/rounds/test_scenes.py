@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.paths import blob_folder
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.records import StageRecord
-from tests.simulator.rounds.scenes import finding
+from tests.simulator.rounds.scenes import SETTINGS, finding
 from tests.simulator.rounds.small import Watching, learn, prepared
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("own_cache")]
@@ -46,6 +48,19 @@ def test_devices_without_scenes_of_the_task_look_at_those_they_have_and_train_no
     assert old
     assert old <= {look.device for look in ended[1].novelty_checks}
     assert all(ended[1].devices[name].counted_samples == 0 for name in old)
+
+
+def test_weights_that_know_the_first_task_are_its_model_and_have_no_rounds(
+    what: Prepared, tmp_path: Path
+) -> None:
+    before, first = tmp_path / "before", tmp_path / "first.safetensors"
+    learned = learn(what, before)[0][0]
+    first.write_bytes(BlobStore(blob_folder(before / "coordinator")).get(learned.head))
+    method = {"first_weights": str(first), "settings": {**SETTINGS, "base": "central"}}
+    begun, second = learn(prepared(finding(method=method)), tmp_path / "seed-1")[0]
+    assert (begun.head, begun.rounds) == (learned.head, ())
+    assert [item.asked for item in second.rounds] == [2, 2]
+    assert sum(look.transition for look in second.novelty_checks) >= 2, "who has the task sees it"
 
 
 class PowerCutError(Exception):

@@ -128,6 +128,22 @@ def test_a_trunk_is_for_networks_that_give_every_pixel_a_class() -> None:
         parse(data={"set": "digits"}, method={"name": "stsa", "trunk": "t.safetensors"})
 
 
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ({"name": "stsa", "first_weights": "t"}, r"first_weights: '/somewhere/t', but 'stsa'"),
+        ({"name": "fbl", "first_weights": "t", "trunk": "u"}, r"first_weights: .* beside a trunk"),
+        ({"name": "fbl", "settings": {"base": "central"}}, r"first_weights: missing"),
+    ],
+)
+def test_first_weights_are_for_networks_that_give_every_pixel_a_class(
+    method: dict[str, Any], said: str
+) -> None:
+    data = {"set": "digits" if method["name"] == "stsa" else "digit-scenes"}
+    with pytest.raises(ScenarioError, match=said):
+        parse(data=data, method=method)
+
+
 def test_disjoint_tasks_are_for_pictures_with_masks() -> None:
     with pytest.raises(
         ScenarioError, match=r"stages.scenes: 'disjoint', but 'digits' has no masks"
