@@ -7,12 +7,20 @@ from typing import Any
 
 import pytest
 
-from benchmarks.papers.fbl_tables.forms import FOOTINGS, FORMS, Case, Files, changes
+from benchmarks.papers.fbl_tables.forms import (
+    FOOTINGS,
+    FORMS,
+    Case,
+    Files,
+    changes,
+    first_changes,
+)
 from benchmarks.papers.fbl_tables.forms_table import best_rate, forms_table
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.loading import load_scenario
 
-FILES = Files({"camvid": Path("camvid.npz"), "msrc": Path("msrc.npz")})
+PACKS = {"camvid": Path("camvid.npz"), "msrc": Path("msrc.npz")}
+FILES = Files(PACKS, Path("trunk.safetensors"), Path("firsts"))
 
 
 @pytest.mark.parametrize("footing", FOOTINGS)
@@ -28,6 +36,20 @@ def test_forms_differ_in_the_loss_alone(footing: str) -> None:
         assert kept["detection"] == "stage"
         rest.append((told.model_copy(update={"method": None}), kept))
     assert all(row == rest[0] for row in rest)
+
+
+@pytest.mark.torch
+def test_all_forms_go_on_from_one_network_that_was_taught_the_first_task() -> None:
+    taught = load_scenario("camvid-fbl", first_changes("camvid", 3, FILES))
+    assert (taught.stages.total, taught.devices.count, taught.seeds) == (1, 1, (3,))
+    assert taught.method.trunk == str(Path("trunk.safetensors").absolute())
+    for form in FORMS:
+        told = load_scenario("camvid-fbl", changes(Case("camvid", form, 3), FILES))
+        assert told.method.settings["base"] == "central"
+        assert told.method.trunk is None
+        assert told.method.first_weights == str(FILES.first_weights("camvid", 3).absolute())
+        assert told.stages.lists[:1] == taught.stages.lists
+        assert told.backbone == taught.backbone
 
 
 def test_a_pack_that_is_missing_is_asked_for() -> None:
@@ -87,3 +109,18 @@ def test_a_row_has_means_over_seeds_and_the_gain_seed_by_seed() -> None:
     assert rows[FORMS["bounded"].title][5] == "+2.5 (-3.9, +8.9)"
     assert rows[FORMS["mib"].title][3:6] == ["60.0", "55.0", "+10.0"]
     assert "processor, s" in rows["form"]
+
+
+def test_forms_stand_beside_both_rivals_seed_by_seed() -> None:
+    seconds = {"first_seconds": 9.0}
+    forms = {
+        "released": {"1": run(60.0, 50.0) | seconds, "2": run(60.0, 52.0) | seconds},
+        "mib": {"1": run(60.0, 45.0) | seconds, "2": run(60.0, 49.0) | seconds},
+        "rcil": {"2": run(60.0, 58.0) | seconds},
+    }
+    text = forms_table({"machine": {}, "runs": {"camvid": forms}})
+    assert "(9 s of a processor, which no row has in its own)" in text
+    row = cells(text)[FORMS["released"].title]
+    assert row == ["1, 2", "+4.0 (-8.7, +16.7)", "+2.0 (-4.4, +8.4)", "-6.0", "-3.0"]
+    alone = forms_table({"machine": {}, "runs": {"camvid": {"mib": forms["mib"]}}})
+    assert "Above rivals" not in alone

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.papers.fbl_tables.cases import CASES
 from benchmarks.papers.footing.changes import as_changes
 from fleetledger.methods.fbl.settings import ShareSettings
 from fleetledger.simulator.errors import ScenarioError
@@ -36,6 +35,7 @@ FORMS: Mapping[str, Form] = {
         {"mode": "code", "released_monitor": False, "unsure": "background", **_RHO},
     ),
     "mib": Form("MiB", {"preset": "mib", "unsure": "background", **_RHO}),
+    "rcil": Form("RCIL, a simple form", {"preset": "rcil", "unsure": "background", **_RHO}),
 }
 
 
@@ -46,8 +46,9 @@ class Footing:
     title: str
     scenario: str
     fields: Mapping[str, Any]
-    pack: bool = False
-    """Whether pictures are those of a file."""
+    first_epochs: int | None = None
+    """Of pictures, which are those of a file: how often the first task's are seen in one place,
+    before all forms go on with what comes of it. None: the fleet learns it, in each run anew."""
     rates_of: str = ""
     """The footing whose search for rates counts where this one has none of its own."""
 
@@ -62,12 +63,31 @@ _DIGITS = {
     _TOLD: "stage",
 }
 _PICTURES = {
-    **CASES["camvid"].fields,
-    "backbone.size": [48, 64],
+    "stages.order": None,
+    "stages.classes": None,
+    "stages.setting": None,
+    "devices.partition.class_share": 1.0,
+    "devices.count": 2,
+    "devices.groups.rule": "none",
+    "devices.groups.joining": 0,
+    "rounds.cohort": 2,
     "rounds.per_stage": 3,
     "evaluation.every_rounds": 3,
-    "method.settings.epochs": 2,
+    "method.settings.epochs": 3,
+    "method.settings.batch": 4,
+    "method.settings.rate": 0.02,
+    _TOLD: "stage",
+    "method.settings.observers": "cohort",
 }
+_IN_ONE_PLACE = {
+    "devices.partition.image_share": 1.0,
+    "devices.count": 1,
+    "rounds.cohort": 1,
+    "rounds.per_stage": 1,
+    "method.settings.batch": 8,
+    "method.settings.first_rate": 0.05,
+}
+"""How the first task of pictures is learned."""
 FOOTINGS: Mapping[str, Footing] = {
     "digits": Footing(
         "scenes of digits that show digits of later tasks as background",
@@ -80,18 +100,33 @@ FOOTINGS: Mapping[str, Footing] = {
         {**_DIGITS, "data.scenes.train": 1500, "stages.scenes": "disjoint"},
         rates_of="digits",
     ),
-    "camvid": Footing("CamVid at 48 by 64 pixels, 5-3", "camvid-fbl", _PICTURES, pack=True),
-    "msrc": Footing(
-        "MSRC at 56 by 56 pixels, 11-5",
+    "camvid": Footing(
+        "CamVid at 72 by 96 pixels, eight classes, 4-4",
         "camvid-fbl",
         {
             **_PICTURES,
-            "backbone.size": [56, 56],
-            "stages.classes": 21,
-            "stages.setting": "11-5",
-            "devices.partition.image_share": 0.2,
+            "stages.lists": [
+                ["sky", "building", "road", "tree"],
+                ["pavement", "car", "sign_symbol", "fence"],
+            ],
+            "backbone.size": [72, 96],
+            "devices.partition.image_share": 0.1,
         },
-        pack=True,
+        first_epochs=12,
+    ),
+    "msrc": Footing(
+        "MSRC at 80 by 80 pixels, 13 classes, 7-6",
+        "camvid-fbl",
+        {
+            **_PICTURES,
+            "stages.lists": [
+                ["building", "grass", "tree", "cow", "sheep", "sky", "road"],
+                ["face", "car", "flower", "bicycle", "book", "aeroplane"],
+            ],
+            "backbone.size": [80, 80],
+            "devices.partition.image_share": 0.25,
+        },
+        first_epochs=24,
     ),
 }
 """In both kinds of digit scenes a device has 98 scenes of the second task."""
@@ -103,6 +138,18 @@ class Files:
 
     packs: Mapping[str, Path]
     trunk: Path | None = None
+    firsts: Path = Path()
+    """The folder of networks that know the first task."""
+
+    def first_weights(self, footing: str, seed: int) -> Path:
+        """Return the file of the network that knows a footing's first task."""
+        return self.firsts / f"{footing}-first-{seed}.safetensors"
+
+    def data(self, footing: str) -> dict[str, Any]:
+        """Return what names the data. Raises `ScenarioError` without the file it needs."""
+        if footing not in self.packs:
+            raise ScenarioError(f"--pack: no file for {footing}; give {footing}=FILE.npz")
+        return {"data.set": "segmentation-npz", "data.root": self.packs[footing]}
 
 
 @dataclass(frozen=True)
@@ -121,17 +168,26 @@ def changes(case: Case, files: Files, more: Sequence[str] = ()) -> list[str]:
     footing, form = case.footing, case.form
     found = FOOTINGS[footing]
     told = dict(found.fields)
-    if found.pack:
-        if footing not in files.packs:
-            raise ScenarioError(f"--pack: no file for {footing}; give {footing}=FILE.npz")
-        told |= {"data.set": "segmentation-npz", "data.root": files.packs[footing]}
-        if files.trunk is not None:
-            told["method.trunk"] = files.trunk
+    if found.first_epochs is not None:
+        told |= files.data(footing)
+        told["method.first_weights"] = files.first_weights(footing, case.seed)
+        told["method.settings.base"] = "central"
     told |= {f"method.settings.{name}": value for name, value in FORMS[form].settings.items()}
     if case.rate != 1:
         told[_RATE] = round(case.rate * _own_rate(found), 6)
     told["seeds"] = [case.seed]
     return [*as_changes(told), *more]
+
+
+def first_changes(footing: str, seed: int, files: Files) -> list[str]:
+    """Return what the run sets that learns a footing's first task. Raises `ScenarioError`."""
+    found = FOOTINGS[footing]
+    told = {**found.fields, **_IN_ONE_PLACE, **files.data(footing)}
+    told["stages.lists"] = told["stages.lists"][:1]
+    told["method.settings.epochs"] = found.first_epochs
+    if files.trunk is not None:
+        told["method.trunk"] = files.trunk
+    return as_changes(told | {"evaluation.every_rounds": 1, "seeds": [seed]})
 
 
 def _own_rate(footing: Footing) -> float:

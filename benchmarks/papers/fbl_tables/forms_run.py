@@ -23,6 +23,7 @@ import torch
 from benchmarks import RESULTS_FOLDER
 from benchmarks.arguments import names_among
 from benchmarks.machine import describe_machine
+from benchmarks.papers.fbl_tables.first_task import train_first
 from benchmarks.papers.fbl_tables.forms import FOOTINGS, FORMS, Case, Files, changes
 from benchmarks.papers.fbl_tables.forms_table import best_rate, forms_table
 from benchmarks.papers.fbl_tables.measuring import measured
@@ -34,7 +35,7 @@ RESULTS = RESULTS_FOLDER / "fbl_forms.json"
 def main() -> None:
     """Measure, print and store, run by run: the rates, then one seed of all before the next."""
     arguments = _arguments()
-    files = Files(dict(arguments.pack), arguments.trunk)
+    files = Files(dict(arguments.pack), arguments.trunk, arguments.runs / "first")
     rows = [(footing, form) for footing in arguments.footings for form in arguments.forms]
     for footing, form in rows:
         for rate in arguments.rates:
@@ -51,9 +52,12 @@ def _run(arguments: argparse.Namespace, case: Case, files: Files, part: str, key
     rate = "" if case.rate == 1 else f"-rate-{case.rate}"
     folder = arguments.runs / f"{case.footing}{tried}" / f"{case.form}{rate}-{case.seed}"
     folder.parent.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Any] = {"rate": case.rate}
+    if FOOTINGS[case.footing].first_epochs is not None:
+        first = train_first(case.footing, case.seed, files)
+        found["first_seconds"] = first["processor_seconds"]
     told = changes(case, files, arguments.settings)
-    results = run_case(FOOTINGS[case.footing].scenario, told, folder)
-    found = {"rate": case.rate, **measured(results, folder)}
+    found |= measured(run_case(FOOTINGS[case.footing].scenario, told, folder, report=False), folder)
     print(f"{case.footing}{tried}/{case.form}/{part}/{key}", json.dumps(found), flush=True)
     if not tried:
         _store(case, part, key, found)

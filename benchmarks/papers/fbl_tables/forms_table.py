@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from benchmarks.papers.fbl_tables.forms import FOOTINGS, FORMS
+from benchmarks.papers.fbl_tables.forms import FOOTINGS, FORMS, Footing
 from benchmarks.papers.footing.markdown import line, mean
 from fleetledger.simulator.metrics.over_seeds import paired_difference, summary
 
 Run = Mapping[str, Any]
 _BESIDE = "every-guess"
 """The form with which others are compared seed by seed."""
+_RIVALS = ("mib", "rcil")
 
 
 def forms_table(result: Mapping[str, Any]) -> str:
@@ -35,9 +36,12 @@ def forms_table(result: Mapping[str, Any]) -> str:
         if name in result["runs"]:
             parts += [
                 f"## {footing.title[0].upper()}{footing.title[1:]}\n",
-                f"`{name}`: `{footing.scenario}` with {_fields(footing.fields)}.\n",
+                f"`{name}`: `{footing.scenario}` with {_fields(footing.fields)}."
+                f"{_first(footing, result['runs'][name])}\n",
             ]
-            parts += _rows(_at_best_rates(result, name))
+            forms = _at_best_rates(result, name)
+            parts += _rows(forms)
+            parts += _beside_rivals(forms)
             parts += _search(result.get("search", {}).get(name, {}))
     return "\n".join(parts)
 
@@ -93,6 +97,28 @@ def _rows(forms: Mapping[str, Mapping[str, Run]]) -> Iterator[str]:
     yield ""
 
 
+def _beside_rivals(forms: Mapping[str, Mapping[str, Run]]) -> Iterator[str]:
+    """Yield how far FBL's forms are above rivals, seed by seed, where there is more than MiB."""
+    rivals = [name for name in _RIVALS if name in forms]
+    if len(rivals) < len(_RIVALS):
+        return
+    yield "Above rivals, seed by seed:\n"
+    titles = [f"{what}, {FORMS[name].title}" for name in rivals for what in _MEASURES]
+    yield line(["form", "seeds", *titles])
+    yield line(["---"] * (len(titles) + 2))
+    for name, form in FORMS.items():
+        runs = forms.get(name)
+        if not runs or name in rivals:
+            continue
+        told = [
+            _difference(forms[rival], runs, measure)
+            for rival in rivals
+            for measure in _MEASURES.values()
+        ]
+        yield line([form.title, ", ".join(sorted(runs)), *told])
+    yield ""
+
+
 def _search(forms: Mapping[str, Mapping[str, Run]]) -> Iterator[str]:
     """Yield the averages that chose the rates."""
     rates = sorted({run["rate"] for tried in forms.values() for run in tried.values()})
@@ -110,15 +136,26 @@ def _search(forms: Mapping[str, Mapping[str, Run]]) -> Iterator[str]:
     yield ""
 
 
+def _last(run: Run) -> float:
+    return float(run["miou"][-1])
+
+
 def average(run: Run) -> float:
     """Return the mean of the mIoU over the tasks."""
     return float(sum(run["miou"]) / len(run["miou"]))
 
 
-def _difference(beside: Mapping[str, Run], runs: Mapping[str, Run]) -> str:
+_MEASURES: Mapping[str, Callable[[Run], float]] = {"after the last task": _last, "average": average}
+
+
+def _difference(
+    beside: Mapping[str, Run],
+    runs: Mapping[str, Run],
+    measure: Callable[[Run], float] = average,
+) -> str:
     found = paired_difference(
-        {int(seed): average(run) for seed, run in beside.items()},
-        {int(seed): average(run) for seed, run in runs.items()},
+        {int(seed): measure(run) for seed, run in beside.items()},
+        {int(seed): measure(run) for seed, run in runs.items()},
     )
     if found is None:
         return ""
@@ -127,5 +164,17 @@ def _difference(beside: Mapping[str, Run], runs: Mapping[str, Run]) -> str:
     )
 
 
+def _first(footing: Footing, forms: Mapping[str, Mapping[str, Run]]) -> str:
+    """Return what is told of a first task that all forms go on from."""
+    if footing.first_epochs is None:
+        return ""
+    seconds = {seed: run["first_seconds"] for runs in forms.values() for seed, run in runs.items()}
+    return (
+        f" Task 1 was learned once a seed in one place, in {footing.first_epochs} passes over all "
+        f"of its pictures ({summary(list(seconds.values())).mean:.0f} s of a processor, which no "
+        "row has in its own)."
+    )
+
+
 def _fields(fields: Mapping[str, Any]) -> str:
-    return ", ".join(f"`{name} = {value}`" for name, value in fields.items())
+    return ", ".join(f"`{name} = {value}`" for name, value in fields.items() if value is not None)
