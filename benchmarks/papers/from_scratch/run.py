@@ -24,7 +24,9 @@ from benchmarks.papers.footing import cells
 from benchmarks.papers.footing.cells import Step
 from benchmarks.papers.footing.command import CarriesOut, TableCommand
 from benchmarks.papers.footing.held_out import KEPT, held_out_file
+from benchmarks.papers.footing.markdown import ranked
 from benchmarks.papers.footing.measuring import measured
+from benchmarks.papers.footing.plot import Curve, draw
 from benchmarks.papers.footing.rates import best_of, next_length, next_rate
 from benchmarks.papers.from_scratch.cases import (
     CONVERGED,
@@ -36,7 +38,7 @@ from benchmarks.papers.from_scratch.cases import (
     TUNING_SEED,
 )
 from benchmarks.papers.from_scratch.first_network import behind, first_network
-from benchmarks.papers.from_scratch.tables import tables
+from benchmarks.papers.from_scratch.tables import ended, tables
 from benchmarks.run_folders import run_case
 from fleetledger.simulator.errors import SimulatorError
 from fleetledger.simulator.run.provenance import sources
@@ -169,12 +171,22 @@ def revision() -> str:
     return ", ".join(dict.fromkeys(str(source) for source in sources())) or "no checkout"
 
 
-def draw(path: Path, results: Mapping[str, Any]) -> None:
-    """Write the table beside the results."""
+def draw_all(path: Path, results: Mapping[str, Any]) -> None:
+    """Write the table and the picture beside the results."""
     path.with_suffix(".md").write_text(tables(results), encoding="utf-8")
+    curves = [
+        Curve(ROWS[name].title, runs, _style(ROWS[name].method))
+        for name, runs in ranked(ended(results["runs"]))
+        if not ROWS[name].apart
+    ]
+    draw(curves, "task (four classes each)", path.with_suffix(".png"))
 
 
-TABLE = TableCommand("from_scratch", ROWS, SEEDS, ("torch",), draw)
+def _style(method: str) -> str:
+    return {"rounds": "-", "lga": "--"}.get(method, ":")
+
+
+TABLE = TableCommand("from_scratch", ROWS, SEEDS, ("torch",), draw_all)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ _RIVALS = ("glfc-{}", "without-sdl-{}", "lga-fedavg-{}", RIVAL, "fedavg-counts",
 def tables(results: Mapping[str, Any]) -> str:
     """Return all tables, of what has been measured so far."""
     told = ", ".join(f"{name} {value}" for name, value in results["machine"].items())
-    runs = {name: _ended(found) for name, found in results["runs"].items()}
+    runs = ended(results["runs"])
     on_it = [(name, found) for name, found in ranked(runs) if not ROWS[name].apart]
     apart = [(name, found) for name, found in ranked(runs) if ROWS[name].apart]
     parts = [
@@ -75,6 +75,14 @@ def tables(results: Mapping[str, Any]) -> str:
     return "\n".join(parts)
 
 
+def ended(runs: Mapping[str, Runs]) -> dict[str, Runs]:
+    """Return the runs of each row that did not fail."""
+    return {
+        name: {key: run for key, run in cells.items() if "average" in run}
+        for name, cells in runs.items()
+    }
+
+
 def _row(row: Row, found: Runs, runs: Mapping[str, Runs]) -> tuple[str, ...]:
     other = runs.get(row.beside, {}) if row.beside else {}
     rates = sorted({float(run["rate"]) for run in found.values()})
@@ -90,11 +98,6 @@ def _row(row: Row, found: Runs, runs: Mapping[str, Runs]) -> tuple[str, ...]:
         f"{over_seeds(found, 'mib_down').mean:.2f}",
         f"{over_seeds(found, 'device_seconds').mean:.1f}",
     )
-
-
-def _ended(cells: Runs) -> Runs:
-    """Return the runs that did not fail."""
-    return {key: run for key, run in cells.items() if "average" in run}
 
 
 def _apart(found: list[tuple[str, Runs]], runs: Mapping[str, Runs]) -> Iterator[str]:

@@ -22,10 +22,11 @@ from typing import Any
 
 from benchmarks.papers.footing.cells import Step
 from benchmarks.papers.footing.command import CarriesOut, TableCommand
+from benchmarks.papers.footing.markdown import ranked
 from benchmarks.papers.footing.measuring import measured
+from benchmarks.papers.footing.plot import Curve, draw
 from benchmarks.papers.one_table.cases import METHODS, SCENARIO, SEEDS, Method
 from benchmarks.papers.one_table.material import Material, make_material
-from benchmarks.papers.one_table.plot import draw
 from benchmarks.papers.one_table.steps import steps
 from benchmarks.papers.one_table.tables import tables
 from benchmarks.run_folders import run_case
@@ -67,10 +68,18 @@ def _changes(step: Step, method: Method, material: Material) -> list[str]:
     return method.tuning_changes(material, step.rate)
 
 
+_STYLES = {"statistics": "-", "features": "--", "pictures": ":"}
+"""By what a method learns from."""
+
+
 def draw_all(path: Path, results: Mapping[str, Any]) -> None:
     """Write table and picture beside the results."""
     path.with_suffix(".md").write_text(tables(results), encoding="utf-8")
-    draw(results, path.with_suffix(".png"))
+    curves = [
+        Curve(METHODS[name].title, runs, _STYLES[METHODS[name].sight])
+        for name, runs in ranked(results["runs"])
+    ]
+    draw(curves, "stage (ten classes each)", path.with_suffix(".png"))
 
 
 TABLE = TableCommand("one_table", METHODS, SEEDS, ("torch", "onnxruntime"), draw_all)
