@@ -21,6 +21,7 @@ from fleetledger.runtime.strict import Strict
 from fleetledger.schemas.message import is_absent
 
 Preset = Literal[
+    "best",
     "fedavg",
     "fedavg-task",
     "fedavg-exemplars",
@@ -41,6 +42,12 @@ Preset = Literal[
 ]
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "best": {
+        "exemplars": 2000,
+        "ce_prior": "device",
+        "pod_flat": 1.0,
+        "schedule": "cosine",
+    },
     "fedavg": {},
     "fedavg-task": {"scope": "task"},
     "fedavg-exemplars": {"exemplars": 2000},

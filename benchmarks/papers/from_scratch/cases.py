@@ -6,7 +6,7 @@ To add a row, add a `Row` to `ROWS`: its rate is searched for and its seeds are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,8 @@ class Row:
     """The row of statistics whose network of the first task it sees through; None: its own."""
     apart: str = ""
     """Why its average is no figure of the same footing; empty if it is one."""
+    ingredient: bool = False
+    """A step towards `best`: tried on held-out images alone, at one rate."""
 
     def changes(self, core: Path, seed: int, rate: float, passes: int | None = None) -> list[str]:
         """Return what a run of the table sets in the scenario."""
@@ -184,6 +186,12 @@ def _statistics(title: str, method: str, **settings: Any) -> Row:  # noqa: ANN40
     return Row(title, method, settings, first, rate="method.first_stage.settings.rate")
 
 
+def _step(title: str, rate: float = 0.04, preset: str = "fedavg-exemplars", **settings: Any) -> Row:  # noqa: ANN401 - settings
+    given = {"exemplars_per_class": EXEMPLARS, "ce_prior": "device", **settings}
+    return replace(_rounds(title, preset, **given), rates=(rate,), ingredient=True)
+
+
+_MIXED = {"distillation": 1.0, "mixing": "classes"}
 ROWS: Mapping[str, Row] = {
     "lga-code": _lga("LGA", "lga", "code"),
     "glfc-code": _lga("GLFC", "glfc", "code"),
@@ -207,6 +215,7 @@ ROWS: Mapping[str, Row] = {
         {**_LOCAL, "epochs": 1, "schedule": "cosine"},
         passes="rounds.per_stage",
     ),
+    "rounds-best": _rounds("rounds, preset `best`", "best", exemplars_per_class=EXEMPLARS),
     "icarl": _rounds("iCaRL in a fleet", "icarl", exemplars_per_class=EXEMPLARS),
     "glfc-paper": _lga("GLFC", "glfc", "paper"),
     "without-sdl-paper": _lga("LGA without L_SD (`without-sdl`)", "without-sdl", "paper"),
@@ -250,5 +259,11 @@ ROWS: Mapping[str, Row] = {
         {"preset": "target", **_ALIKE, "generator.images": 256, "generator.batch": 64},
         rates=(0.0025, 0.005, 0.01, 0.02),
     ),
+    "step-counts": _step("class counts in the loss"),
+    "step-refit": _step("counts, and a refitted head", preset="fedavg-refit"),
+    "step-mix": _step("counts, and WA's distillation without its alignment", **_MIXED),
+    "step-cosine": _step("counts, and a rate that falls to zero over a task", schedule="cosine"),
+    "step-flat": _step("counts, and directions of features kept (lambda_f = 1)", pod_flat=1.0),
+    "step-both": _step("the last two together", 0.08, schedule="cosine", pod_flat=1.0),
 }
 """By name, in the order in which they are measured; the table is sorted by what they reach."""

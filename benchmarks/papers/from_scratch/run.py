@@ -91,6 +91,8 @@ def steps(
         for name in names:
             yield from searching(name, results)
             rate = best_of(tried(results(), name))
+            if ROWS[name].ingredient:
+                continue
             if rate is not None and f"seed {seed}" not in cells.known(results(), "runs", name):
                 yield Step(name, rate, seed, passes_of(results(), name))
 
@@ -100,6 +102,11 @@ def searching(name: str, results: Callable[[], Mapping[str, Any]]) -> Iterator[S
     row = ROWS[name]
     if row.behind is not None:
         yield from searching(row.behind, results)
+    if row.ingredient:
+        yield from (
+            Step(name, rate, None) for rate in row.rates if rate not in tried(results(), name)
+        )
+        return
     while (rate := next_rate(tried(results(), name), row.rates)) is not None:
         yield Step(name, rate, None)
     best = best_of(tried(results(), name))

@@ -40,6 +40,7 @@ _HEAD = (
     "MiB down",
     "device seconds",
 )
+_TRIED = ("average", "last", "forgetting")
 _LGA = "lga-{}"
 _RIVALS = ("glfc-{}", "without-sdl-{}", "lga-fedavg-{}", RIVAL, "fedavg-counts", "icarl")
 """What LGA is compared with, of the same mode where there is one."""
@@ -71,6 +72,7 @@ def tables(results: Mapping[str, Any]) -> str:
         "an edge.\n",
         *markdown_table(("method", "rates and averages"), list(_rates(results["rates"]))),
         *_passes(results.get("passes", {})),
+        *_ingredients(results["rates"]),
     ]
     return "\n".join(parts)
 
@@ -131,7 +133,8 @@ def _of_lga(runs: Mapping[str, Runs]) -> Iterator[str]:
 def _missing(runs: Mapping[str, Runs]) -> Iterator[str]:
     lacking = [
         f"{name} ({', '.join(str(seed) for seed in SEEDS if f'seed {seed}' not in found)})"
-        for name in ROWS
+        for name, row in ROWS.items()
+        if not row.ingredient
         if len(found := runs.get(name, {})) < len(SEEDS)
     ]
     if lacking:
@@ -141,6 +144,8 @@ def _missing(runs: Mapping[str, Runs]) -> Iterator[str]:
 
 def _rates(rates: Mapping[str, Runs]) -> Iterator[tuple[str, str]]:
     for name, cells in rates.items():
+        if ROWS[name].ingredient:
+            continue
         tried = {float(rate): run.get("average") for rate, run in cells.items()}
         best = best_of(tried)
         told = [
@@ -165,3 +170,18 @@ def _passes(passes: Mapping[str, Runs]) -> Iterator[str]:
         for length, run in sorted(cells.items(), key=lambda item: int(item[0]))
     ]
     yield from markdown_table(("method", "passes of a task and average"), rows)
+
+
+def _ingredients(rates: Mapping[str, Runs]) -> Iterator[str]:
+    rows = [
+        (ROWS[name].title, rate, *(f"{run[field]:.1f}" for field in _TRIED))
+        for name, cells in rates.items()
+        if ROWS[name].ingredient
+        for rate, run in cells.items()
+    ]
+    if rows:
+        yield "## What `best` was put together from\n"
+        yield "FedAvg with exemplars, changed as the row says, on held-out images as rates are.\n"
+        yield from markdown_table(
+            ("change", "rate", "average, %", "last, %", "forgetting, points"), rows
+        )
