@@ -82,10 +82,10 @@ def simulate(
 
 def _tiny(scenario: Scenario) -> Scenario:
     """Return a scenario cut to a tiny step, and tell on stderr what was done to it."""
-    from fleetledger.simulator.run.absent_files import absent_here  # noqa: PLC0415 - as above
+    from fleetledger.simulator.run.absent_files import absent_here, classes_here  # noqa: PLC0415 - as above
     from fleetledger.simulator.scenario.tiny import tiny_step  # noqa: PLC0415 - as above
 
-    step = tiny_step(scenario, absent_here(scenario))
+    step = tiny_step(scenario, absent_here(scenario), classes_here(scenario))
     console = console_for_people(stderr=True)
     for remark in step.remarks:
         console.print(f"tiny: {remark}", markup=False, highlight=False, soft_wrap=True)

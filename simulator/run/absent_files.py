@@ -1,10 +1,11 @@
-"""Files of a scenario that this machine lacks, for a run that does without them."""
+"""What this machine has of a scenario, for a run that does without the rest."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from fleetledger.simulator.backbones.from_torchvision import weights_file
+from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.errors import BackboneError
 from fleetledger.simulator.scenario.backbone import BackboneSettings
 from fleetledger.simulator.scenario.model import Scenario
@@ -20,6 +21,18 @@ def absent_here(scenario: Scenario) -> Absent:
         file=backbone.network == "file" and not _is_there(backbone.file),
         trunk=scenario.method.trunk is not None and not _is_there(scenario.method.trunk),
     )
+
+
+def classes_here(scenario: Scenario) -> int | None:
+    """Return how many classes a data set on this machine has, where the scenario takes all.
+
+    None where it says how many, or where the set is made up. Raises `DatasetError` where it cannot
+    be read.
+    """
+    data = scenario.data
+    if scenario.stages.classes is not None or not data.known.on_disk or not _is_there(data.root):
+        return None
+    return len(load_split(data, scenario.seeds[0]).train.class_names)
 
 
 def _is_there(path: str | None) -> bool:

@@ -17,7 +17,7 @@ from fleetledger.simulator.callbacks import Callback
 from fleetledger.simulator.errors import RunError, ScenarioError
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.run import Run
-from fleetledger.simulator.run.absent_files import absent_here
+from fleetledger.simulator.run.absent_files import absent_here, classes_here
 from fleetledger.simulator.run.facts import RunFacts
 from fleetledger.simulator.run.folder import RunFolder
 from fleetledger.simulator.run.progress import Budget
@@ -79,7 +79,7 @@ def simulate(  # noqa: PLR0913 - each is one option of a run
         over["seeds"] = [int(seed) for seed in seeds]
     chosen = scenario_of(scenario, over)
     if tiny:
-        chosen = tiny_step(chosen, absent_here(chosen)).scenario
+        chosen = tiny_step(chosen, absent_here(chosen), classes_here(chosen)).scenario
     if resume and output is None:
         raise ScenarioError("resume: needs the folder of the run; give output=FOLDER")
     folder = new_folder(scenario) if output is None else Path(output).expanduser().absolute()

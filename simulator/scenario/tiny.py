@@ -100,17 +100,18 @@ class TinyStep:
         return (NO_RESULT, *self.replaced)
 
 
-def tiny_step(scenario: Scenario, absent: Absent) -> TinyStep:
+def tiny_step(scenario: Scenario, absent: Absent, classes: int | None = None) -> TinyStep:
     """Return a scenario cut to a tiny step; `absent` is what must be replaced.
 
-    A pure function. Cutting a tiny scenario again changes nothing but its title. Raises
-    `ScenarioError` where what is left does not fit together.
+    `classes` are those of the data set, where somebody has counted them: it may have few. A pure
+    function. Cutting a tiny scenario again changes nothing but its title. Raises `ScenarioError`
+    where what is left does not fit together.
     """
     changes: Content = {
         "title": TITLE + scenario.title,
         "seeds": scenario.seeds[:1],
         "published": (),
-        "stages": _stages(scenario.stages, of_data=not absent.data),
+        "stages": _stages(scenario.stages, classes, of_data=not absent.data),
         "devices": _devices(scenario.devices),
         "rounds": _rounds(scenario),
         "method": _method(scenario) | ({"trunk": None} if absent.trunk else {}),
@@ -191,13 +192,14 @@ def _patterns(data: DataSettings, *, by_owner: bool) -> Content:
     }
 
 
-def _stages(stages: StageSettings, *, of_data: bool) -> Content:
+def _stages(stages: StageSettings, there: int | None, *, of_data: bool) -> Content:
     """Return few classes in two stages; of a data set that is made up, in any order."""
     number = min(stages.total, STAGES)
     if stages.lists and of_data:
         return {"lists": tuple(names[:FIRST_CLASSES] for names in stages.lists[:number])}
     plan = _plan(stages, of_data=of_data)
-    classes = min(stages.classes or CLASSES, CLASSES if number > 1 else FIRST_CLASSES)
+    most = CLASSES if number > 1 else FIRST_CLASSES
+    classes = min(stages.classes or there or most, most)
     cut: Content = {
         "classes": classes,
         "count": number,

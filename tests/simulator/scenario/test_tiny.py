@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
-from fleetledger.simulator.run.absent_files import absent_here
+from fleetledger.simulator.run.absent_files import absent_here, classes_here
 from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario, scenario_to_toml
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.shipped import shipped_names
@@ -146,6 +147,19 @@ def test_what_a_machine_has_is_found_by_its_files(tmp_path: Path):
     assert absent_here(load_scenario("digits")) == NOTHING_MISSES
     trunk = load_scenario("voc-fbl-15-1", [f"method.trunk={tmp_path}/gone"])
     assert absent_here(trunk) == Absent(data=True, trunk=True)
+
+
+def test_a_data_set_of_few_classes_is_cut_to_those_that_it_has(tmp_path: Path):
+    for name in ("train/apple", "train/pear", "train/plum", "test/apple"):
+        (tmp_path / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / name / "1.png")
+    changes = ["data.set=image-folder", f"data.root={tmp_path}", "stages.count=3"]
+    mine = load_scenario("digits", changes)
+    assert classes_here(mine) == 3
+    tiny = tiny_step(mine, absent_here(mine), classes_here(mine)).scenario
+    assert (tiny.stages.classes, tiny.stages.count, tiny.stages.first) == (3, 2, 2)
+    assert classes_here(load_scenario("digits", [*changes, "stages.classes=3"])) is None
+    assert classes_here(load_scenario("digits")) is None
 
 
 def test_listed_classes_stay_where_they_are_known():
