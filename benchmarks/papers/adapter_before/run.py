@@ -217,8 +217,8 @@ def networks(file: Path) -> dict[str, Weights]:
             drawn[name] = torch.randn(tensor.shape, generator=chance) * spread
         elif name.endswith(("bias", "running_mean")):
             drawn[name] = torch.zeros_like(tensor)
-        else:
-            drawn[name] = torch.ones_like(tensor)
+        else:  # half of each block's sum, so that nine of them do not add up to large numbers
+            drawn[name] = torch.full_like(tensor, 0.5 if name.endswith("bn2.weight") else 1.0)
     return {"CIFAR-10": trained, "random": drawn}
 
 
