@@ -42,7 +42,10 @@ _HEAD = (
 )
 _TRIED = ("average", "last", "forgetting")
 _LGA = "lga-{}"
-_RIVALS = ("glfc-{}", "without-sdl-{}", "lga-fedavg-{}", RIVAL, "fedavg-counts", "icarl")
+_RIVALS = (
+    *("glfc-{}", "without-sdl-{}", "lga-fedavg-{}"),
+    *(RIVAL, "fedavg-counts", "rounds-best", "icarl"),
+)
 """What LGA is compared with, of the same mode where there is one."""
 
 
