@@ -241,6 +241,7 @@ METHODS: Mapping[str, Method] = {
     "fedhaf-calibrated-fam": _fedhaf("FedHAF, `calibrated`, FAM of 512", "calibrated", ROUNDS),
     "icarl": _rounds("iCaRL in a fleet", "icarl", exemplars=MEMORY),
     "fedavg-exemplars": _rounds("FedAvg with exemplars", "fedavg-exemplars", exemplars=MEMORY),
+    "rounds-best": _rounds("rounds, preset `best`", "best", exemplars=MEMORY),
     "fedavg-counts": _rounds(
         "FedAvg with exemplars, class counts in its loss",
         "fedavg-exemplars",
