@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks import RESULTS_FOLDER
+from benchmarks.arguments import names_among
 from benchmarks.machine import describe_machine
 from fleetledger.learning.losses.prior import log_prior
 from fleetledger.learning.numerics.ridge import solve_ridge
@@ -41,6 +42,8 @@ from fleetledger.learning.numerics.ridge_choice import RIDGES, choose_ridge
 from fleetledger.methods.statistics.linear_head import whitened_weights
 
 RESULTS = RESULTS_FOLDER / "adapter_before.json"
+TRAINED = "CIFAR-10"
+BACKBONES = (TRAINED, "random")
 SEEDS, CLASSES, FIRST = (1, 2, 3), 20, (4, 10)
 DEVICES, HELD_OUT, SKEW = 10, 2, 0.5
 ROUNDS, EPOCHS, BATCH, RATE, RANK = 10, 2, 32, 0.02, 16
@@ -204,44 +207,52 @@ def parts(file: Path, seed: int) -> tuple[Part, Part]:
     return made[0], made[1]
 
 
-def networks(file: Path) -> dict[str, Weights]:
-    """Return the trained network, and one of the same layers with random kernels."""
+def network(name: str, file: Path) -> Weights:
+    """Return the trained network, or one of the same layers with random kernels."""
     trained = {
-        name: torch.from_numpy(array.astype(np.float32)) for name, array in load_file(file).items()
+        tensor: torch.from_numpy(array.astype(np.float32))
+        for tensor, array in load_file(file).items()
     }
+    if name == TRAINED:
+        return trained
     chance = torch.Generator().manual_seed(0)
-    drawn = dict(trained)
-    for name, tensor in trained.items():
+    drawn = {}
+    for key, tensor in trained.items():
         if tensor.dim() == 4:
             spread = sqrt(2 / tensor[0].numel())
-            drawn[name] = torch.randn(tensor.shape, generator=chance) * spread
-        elif name.endswith(("bias", "running_mean")):
-            drawn[name] = torch.zeros_like(tensor)
+            drawn[key] = torch.randn(tensor.shape, generator=chance) * spread
+        elif key.endswith(("bias", "running_mean")):
+            drawn[key] = torch.zeros_like(tensor)
         else:  # half of each block's sum, so that nine of them do not add up to large numbers
-            drawn[name] = torch.full_like(tensor, 0.5 if name.endswith("bn2.weight") else 1.0)
-    return {"CIFAR-10": trained, "random": drawn}
+            drawn[key] = torch.full_like(tensor, 0.5 if key.endswith("bn2.weight") else 1.0)
+    return drawn
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure every network, first task and seed, and write what comes of it."""
+    """Measure every network, first task and seed that is not stored yet, and store each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     folder = Path(os.environ.get("FLEETLEDGER_DATA", "."))
     parser.add_argument("--data", type=Path, default=folder / "cifar100.npz")
     parser.add_argument("--weights", type=Path, required=True)
+    parser.add_argument("--backbones", type=names_among(BACKBONES), default=list(BACKBONES))
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    rows = []
+    rows = json.loads(options.out.read_text("utf-8"))["rows"] if options.out.exists() else []
+    known = {(row["backbone"], row["first"], row["seed"]) for row in rows}
     for seed in SEEDS:
         train, test = parts(options.data, seed)
-        for name, weights in networks(options.weights).items():
+        for name in options.backbones:
+            weights = network(name, options.weights)
             for first in FIRST:
+                if (name, first, seed) in known:
+                    continue
                 row = {"backbone": name, **measured(weights, train, test, first, seed)}
                 rows.append(row)
                 print(json.dumps(row), flush=True)
-    machine = describe_machine("numpy", "torch")
-    report = {"claim": "adapter_before", "rows": rows, "machine": machine}
-    options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+                machine = describe_machine("numpy", "torch")
+                report = {"claim": "adapter_before", "rows": rows, "machine": machine}
+                options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
