@@ -39,7 +39,7 @@ from fleetledger.simulator.scenario.loading import load_scenario
 
 MEBI = 2**20
 _NOT_TOLD_APART = (
-    ("stsa-compact", "stsa-printed"),
+    ("stsa-compact", "stsa-printed", "joint-linear"),
     ("pooled", "fed3r"),
     ("fedhaf-calibrated", "fedavg-exemplars"),
     ("lga", "glfc"),
