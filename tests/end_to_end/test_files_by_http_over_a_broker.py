@@ -104,12 +104,12 @@ def test_devices_with_kits_fetch_by_https_and_who_cannot_by_the_broker(
         push(fleet)
         wait_until_runs(fleet, "camera-0", "camera-1")
         end = time.monotonic() + PATIENCE
-        while run_now(fleet)["files_by_http"] < FROZEN_BYTES:
-            assert time.monotonic() < end
+        run = run_now(fleet)  # both are counted somewhat later than they are fetched
+        while min(run["files_by_http"], run["files_by_broker"]) < FROZEN_BYTES:
+            assert time.monotonic() < end, run
             time.sleep(0.2)
-        run = run_now(fleet)
-        assert FROZEN_BYTES <= run["files_by_http"] < 2 * FROZEN_BYTES, "one device alone"
-        assert run["files_by_broker"] > FROZEN_BYTES, "the other"
+            run = run_now(fleet)
+        assert run["files_by_http"] < 2 * FROZEN_BYTES, "one device alone"
         assert "of files by HTTP" in say("coordinator", "status", "--home", str(fleet.home))
         fleet.children.stop()
     assert log_of(fleet, "camera-1").count("is not reached") == 1
