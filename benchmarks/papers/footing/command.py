@@ -17,6 +17,7 @@ from benchmarks.arguments import names_among
 from benchmarks.machine import describe_machine
 from benchmarks.papers.footing import cells
 from benchmarks.papers.footing.cells import Step
+from benchmarks.papers.footing.plot import Curve, draw
 from fleetledger.simulator.scenario.loading import DATA_VARIABLE
 
 Results = Mapping[str, Any]
@@ -36,8 +37,12 @@ class TableCommand:
     seeds: Sequence[int]
     packages: tuple[str, ...]
     """Packages whose versions are told beside the results."""
-    draw: Callable[[Path, Results], None]
-    """Writes the table, and what else is made of results, beside their file."""
+    tables: Callable[[Results], str]
+    """Makes the table, which lies beside the results."""
+    curves: Callable[[Results], Sequence[Curve]]
+    """Lines of the picture beside it."""
+    unit: str
+    """What the picture counts to the right."""
 
     def arguments(self, about: str | None) -> argparse.Namespace:
         """Read the command line; `about` is the docstring of the program."""
@@ -80,7 +85,8 @@ class TableCommand:
 
     def _write(self, path: Path, results: Results) -> None:
         cells.write(path, results)
-        self.draw(path, results)
+        path.with_suffix(".md").write_text(self.tables(results), encoding="utf-8")
+        draw(self.curves(results), self.unit, path.with_suffix(".png"))
 
 
 def _path(text: str | Path) -> Path:

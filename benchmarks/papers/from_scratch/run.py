@@ -26,7 +26,7 @@ from benchmarks.papers.footing.command import CarriesOut, TableCommand
 from benchmarks.papers.footing.held_out import KEPT, held_out_file
 from benchmarks.papers.footing.markdown import ranked
 from benchmarks.papers.footing.measuring import measured
-from benchmarks.papers.footing.plot import Curve, draw
+from benchmarks.papers.footing.plot import Curve
 from benchmarks.papers.footing.rates import best_of, next_length, next_rate
 from benchmarks.papers.from_scratch.cases import (
     CONVERGED,
@@ -178,22 +178,22 @@ def revision() -> str:
     return ", ".join(dict.fromkeys(str(source) for source in sources())) or "no checkout"
 
 
-def draw_all(path: Path, results: Mapping[str, Any]) -> None:
-    """Write the table and the picture beside the results."""
-    path.with_suffix(".md").write_text(tables(results), encoding="utf-8")
-    curves = [
+def curves(results: Mapping[str, Any]) -> list[Curve]:
+    """Return a line for each row on the footing that has runs."""
+    return [
         Curve(ROWS[name].title, runs, _style(ROWS[name].method))
         for name, runs in ranked(ended(results["runs"]))
         if not ROWS[name].apart
     ]
-    draw(curves, "task (four classes each)", path.with_suffix(".png"))
 
 
 def _style(method: str) -> str:
     return {"rounds": "-", "lga": "--"}.get(method, ":")
 
 
-TABLE = TableCommand("from_scratch", ROWS, SEEDS, ("torch",), draw_all)
+TABLE = TableCommand(
+    "from_scratch", ROWS, SEEDS, ("torch",), tables, curves, "task (four classes each)"
+)
 
 
 if __name__ == "__main__":

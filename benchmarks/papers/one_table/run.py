@@ -24,7 +24,7 @@ from benchmarks.papers.footing.cells import Step
 from benchmarks.papers.footing.command import CarriesOut, TableCommand
 from benchmarks.papers.footing.markdown import ranked
 from benchmarks.papers.footing.measuring import measured
-from benchmarks.papers.footing.plot import Curve, draw
+from benchmarks.papers.footing.plot import Curve
 from benchmarks.papers.one_table.cases import METHODS, SCENARIO, SEEDS, Method
 from benchmarks.papers.one_table.material import Material, make_material
 from benchmarks.papers.one_table.steps import steps
@@ -72,17 +72,23 @@ _STYLES = {"statistics": "-", "features": "--", "pictures": ":"}
 """By what a method learns from."""
 
 
-def draw_all(path: Path, results: Mapping[str, Any]) -> None:
-    """Write table and picture beside the results."""
-    path.with_suffix(".md").write_text(tables(results), encoding="utf-8")
-    curves = [
+def curves(results: Mapping[str, Any]) -> list[Curve]:
+    """Return a line for each row that has runs."""
+    return [
         Curve(METHODS[name].title, runs, _STYLES[METHODS[name].sight])
         for name, runs in ranked(results["runs"])
     ]
-    draw(curves, "stage (ten classes each)", path.with_suffix(".png"))
 
 
-TABLE = TableCommand("one_table", METHODS, SEEDS, ("torch", "onnxruntime"), draw_all)
+TABLE = TableCommand(
+    "one_table",
+    METHODS,
+    SEEDS,
+    ("torch", "onnxruntime"),
+    tables,
+    curves,
+    "stage (ten classes each)",
+)
 
 
 if __name__ == "__main__":
