@@ -16,6 +16,7 @@ from benchmarks import RESULTS_FOLDER
 from benchmarks.papers.footing.cells import Step, added
 from benchmarks.papers.footing.held_out import held_out
 from benchmarks.papers.footing.markdown import ranked
+from benchmarks.papers.footing.plot import spread_out
 from benchmarks.papers.footing.rates import MOST_RATES, next_rate
 from benchmarks.papers.one_table.cases import (
     BUDGET,
@@ -250,3 +251,9 @@ def test_a_hidden_head_in_one_place_learns_the_same_twice_and_leaves_chance_alon
     assert torch.equal(before, torch.random.get_rng_state())
     assert torch.equal(one(sample.features), other(sample.features))
     assert torch.equal(one(sample.features).argmax(1), rows)
+
+
+def test_labels_lie_apart_in_their_order_around_where_lines_end() -> None:
+    assert spread_out([60.0, 40.0], 4.0) == [60.0, 40.0]
+    assert spread_out([41.0, 40.0, 8.0], 4.0) == [42.5, 38.5, 8.0]
+    assert spread_out([45.0, 40.0, 39.0], 4.0) == [45.0 + 1 / 3, 41.0 + 1 / 3, 37.0 + 1 / 3]

@@ -179,18 +179,19 @@ def revision() -> str:
 
 
 def curves(results: Mapping[str, Any]) -> list[Curve]:
-    """Return a line for each row on the footing that has runs."""
+    """Return a line for each row that has runs."""
     return [
-        Curve(ROWS[name].title, runs, _style(ROWS[name].method))
+        Curve(ROWS[name].title, runs, ROWS[name].apart or _FAMILIES[ROWS[name].method])
         for name, runs in ranked(ended(results["runs"]))
-        if not ROWS[name].apart
     ]
 
 
-def _style(method: str) -> str:
-    return {"rounds": "-", "lga": "--"}.get(method, ":")
-
-
+_TRAINED, _FROZEN = "whole networks: rounds, and all in one place", "on the first task's network"
+_FAMILIES = {
+    "lga": "whole networks: LGA, and it without its terms",
+    **dict.fromkeys(("rounds", "joint"), _TRAINED),
+    **dict.fromkeys(("stsa", "fed3r", "fedncm", "fedhaf"), _FROZEN),
+}
 TABLE = TableCommand(
     "from_scratch", ROWS, SEEDS, ("torch",), tables, curves, "task (four classes each)"
 )

@@ -25,7 +25,7 @@ from benchmarks.papers.footing.command import CarriesOut, TableCommand
 from benchmarks.papers.footing.markdown import ranked
 from benchmarks.papers.footing.measuring import measured
 from benchmarks.papers.footing.plot import Curve
-from benchmarks.papers.one_table.cases import METHODS, SCENARIO, SEEDS, Method
+from benchmarks.papers.one_table.cases import METHODS, SCENARIO, SEEDS, Method, Sight
 from benchmarks.papers.one_table.material import Material, make_material
 from benchmarks.papers.one_table.steps import steps
 from benchmarks.papers.one_table.tables import tables
@@ -68,14 +68,17 @@ def _changes(step: Step, method: Method, material: Material) -> list[str]:
     return method.tuning_changes(material, step.rate)
 
 
-_STYLES = {"statistics": "-", "features": "--", "pictures": ":"}
-"""By what a method learns from."""
+_FAMILIES: Mapping[Sight, str] = {
+    "statistics": "solved from sums of features, or from all features",
+    "features": "trained on features",
+    "pictures": "trained on features that are given as pictures",
+}
 
 
 def curves(results: Mapping[str, Any]) -> list[Curve]:
     """Return a line for each row that has runs."""
     return [
-        Curve(METHODS[name].title, runs, _STYLES[METHODS[name].sight])
+        Curve(METHODS[name].title, runs, _FAMILIES[METHODS[name].sight])
         for name, runs in ranked(results["runs"])
     ]
 
