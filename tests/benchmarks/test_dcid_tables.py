@@ -68,6 +68,17 @@ def test_bytes_stand_beside_those_of_weights_alone() -> None:
     assert "| 1.100 |" in text
 
 
+def test_a_skewed_site_has_the_gain_over_fedavg_at_the_same_skew() -> None:
+    runs = {
+        "cifar/site-alpha-1-basic": run(30.0, (1, 2), {"weights up": 500}),
+        "cifar/site-alpha-1-dcid": run(31.0, (1, 2), {"weights up": 500}),
+    }
+    text = tables({"machine": {"cpu": "a dream"}, "runs": runs}).split("### Skewed sites")[1]
+    rows = {line.split(" | ")[0]: line for line in text.splitlines()}
+    assert rows["| iCaRL, FedAvg, each site Dirichlet 1"].endswith("|  |")
+    assert "+1.00 (+1.00, +1.00)" in rows["| iCaRL, DCID, each site Dirichlet 1"]
+
+
 def test_the_eight_are_beside_the_papers_ablation() -> None:
     assert len(EIGHT) == 8
     assert all(case.printed is not None for case in EIGHT.values())

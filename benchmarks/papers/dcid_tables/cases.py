@@ -13,7 +13,6 @@ Data = Literal["digits", "cifar"]
 SCENARIOS: Mapping[Data, str] = {"digits": "digits-dcid", "cifar": "cifar100-core-dcid"}
 SEEDS = (1, 2, 3)
 ALPHAS = (0.1, 1.0, 10.0, 100.0)
-SITES = 5
 
 
 @dataclass(frozen=True)
@@ -112,39 +111,24 @@ def _beside() -> dict[str, Case]:
 
 
 def _skewed() -> dict[str, Case]:
-    """Return DCID and the basic framework where classes are spread unevenly over the sites.
-
-    `alpha` deals each class over the sites, `site-alpha` each site its mix of classes.
-    """
-    cases = {}
-    for kind, preset in (("dcid", "dcid-icarl"), ("basic", "dcil-icarl-fedavg")):
-        for alpha in ALPHAS:
-            spread = {
-                "devices.partition.rule": "dirichlet",
-                "devices.partition.beta": alpha / SITES,
-                "devices.partition.least_images": 0,
-            }
-            title = "DCID" if kind == "dcid" else "FedAvg"
-            cases[f"alpha-{alpha:g}-{kind}"] = Case(
-                f"iCaRL, {title}, Dirichlet {alpha:g}",
-                "icarl",
-                preset,
-                fields=spread,
-                seeds=SEEDS[:1],
-                data=("cifar",),
-            )
-            cases[f"site-alpha-{alpha:g}-{kind}"] = Case(
-                f"iCaRL, {title}, each site Dirichlet {alpha:g}",
-                "icarl",
-                preset,
-                fields={
-                    "devices.partition.rule": "site-dirichlet",
-                    "devices.partition.beta": alpha,
-                },
-                seeds=SEEDS[:1],
-                data=("cifar",),
-            )
-    return cases
+    """Return DCID and the basic framework where each site draws its mix of classes."""
+    return {
+        f"site-alpha-{alpha:g}-{kind}": Case(
+            f"iCaRL, {title}, each site Dirichlet {alpha:g}",
+            "icarl",
+            preset,
+            fields={
+                "devices.partition.rule": "site-dirichlet",
+                "devices.partition.beta": alpha,
+            },
+            data=("cifar",),
+        )
+        for alpha in ALPHAS
+        for kind, title, preset in (
+            ("basic", "FedAvg", "dcil-icarl-fedavg"),
+            ("dcid", "DCID", "dcid-icarl"),
+        )
+    }
 
 
 EIGHT = _eight()

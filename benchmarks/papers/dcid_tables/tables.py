@@ -65,7 +65,7 @@ def _accuracies(runs: Mapping[str, Run]) -> Iterator[str]:
             CASES[name].title,
             str(len(run["seeds"])),
             *(_spread(run[field]) for field in ("base", "average", "final", "forgetting")),
-            _gain(runs, name),
+            _gain(runs, name, f"{CASES[name].learner}-basic"),
             _seconds(run),
             _printed(CASES[name]),
             _printed_gain(CASES[name]),
@@ -76,9 +76,14 @@ def _accuracies(runs: Mapping[str, Run]) -> Iterator[str]:
 
 
 def _skew(runs: Mapping[str, Run]) -> Iterator[str]:
-    head = ("case", "average", "final", "forgetting, points")
+    head = ("case", "seeds", "average", "final", "forgetting, points", "average over FedAvg")
     rows = [
-        (CASES[name].title, *(_spread(run[field]) for field in ("average", "final", "forgetting")))
+        (
+            CASES[name].title,
+            str(len(run["seeds"])),
+            *(_spread(run[field]) for field in ("average", "final", "forgetting")),
+            _gain(runs, name, f"{name.rpartition('-')[0]}-basic"),
+        )
         for name, run in runs.items()
     ]
     return markdown_table(head, rows)
@@ -104,10 +109,10 @@ def _in_order(
     return ((name, runs[name]) for name in names if name in runs)
 
 
-def _gain(runs: Mapping[str, Run], name: str) -> str:
-    """Return how much better a case is than FedAvg with the same learner, over common seeds."""
-    basic = runs.get(f"{CASES[name].learner}-basic")
-    if basic is None or name.endswith("-basic"):
+def _gain(runs: Mapping[str, Run], name: str, beside: str) -> str:
+    """Return how much better a case is than the one with FedAvg, over common seeds."""
+    basic = runs.get(beside)
+    if basic is None or name == beside:
         return ""
     own, other = runs[name]["accuracy"], basic["accuracy"]
     common = [str(seed) for seed in runs[name]["seeds"] if str(seed) in _keys(other)]

@@ -236,7 +236,7 @@ ROWS: Mapping[str, Row] = {
     "wa": _rounds("WA in a fleet", "wa", exemplars_per_class=EXEMPLARS),
     "ss-il": _rounds("SS-IL in a fleet", "ss-il", exemplars_per_class=EXEMPLARS),
     "bic": _rounds("BiC in a fleet", "bic", exemplars_per_class=EXEMPLARS),
-    "podnet": _rounds("PODNet in a fleet", "podnet", exemplars_per_class=EXEMPLARS),
+    "podnet": _rounds("PODNet (simple form) in a fleet", "podnet", exemplars_per_class=EXEMPLARS),
     "stsa": _statistics("STSA on the first task's network", "stsa"),
     "stsa-best": _statistics("STSA, `best`, on the first task's network", "stsa", preset="best"),
     "fed3r": _statistics("Fed3R on the first task's network", "fed3r"),
@@ -249,10 +249,14 @@ ROWS: Mapping[str, Row] = {
     "dcid-icarl": _dcid("DCID with iCaRL", "dcid-icarl", "icarl"),
     "dcil-lucir": _dcid("LUCIR, FedAvg, on DCID's base", "dcil-lucir-fedavg", "lucir"),
     "dcid-lucir": _dcid("DCID with LUCIR", "dcid-lucir", "lucir"),
-    "dcil-erdil": _dcid("ERDIL, FedAvg, on DCID's base", "dcil-erdil-fedavg", "erdil"),
-    "dcid-erdil": _dcid("DCID with ERDIL", "dcid-erdil", "erdil"),
-    "dcil-tpcil": _dcid("TPCIL, FedAvg, on DCID's base", "dcil-tpcil-fedavg", "tpcil"),
-    "dcid-tpcil": _dcid("DCID with TPCIL", "dcid-tpcil", "tpcil"),
+    "dcil-erdil": _dcid(
+        "ERDIL (simple form), FedAvg, on DCID's base", "dcil-erdil-fedavg", "erdil"
+    ),
+    "dcid-erdil": _dcid("DCID with ERDIL (simple form)", "dcid-erdil", "erdil"),
+    "dcil-tpcil": _dcid(
+        "TPCIL (simple form), FedAvg, on DCID's base", "dcil-tpcil-fedavg", "tpcil"
+    ),
+    "dcid-tpcil": _dcid("DCID with TPCIL (simple form)", "dcid-tpcil", "tpcil"),
     "target": Row(
         "TARGET, without exemplars",
         "rounds",
