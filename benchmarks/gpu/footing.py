@@ -17,8 +17,8 @@ from benchmarks.gpu.studies import BATCH, Arm, Study
 from benchmarks.papers.footing.rates import best_of
 from benchmarks.papers.from_scratch.cases import DEVICES, EXEMPLARS, ROUNDS, ROWS, SCENARIO, TASKS
 
-NAMES = ("lga-code", "without-sdl-code", "fedavg-exemplars", "fedavg-task")
-"""LGA and what it stands or falls by, FedAvg with as many exemplars, and the floor."""
+NAMES = ("lga-code", "without-sdl-code", "fedavg-exemplars", "rounds-best")
+"""LGA and what it stands or falls by, FedAvg with as many exemplars, and what leads in small."""
 _CLASSES, _SHARE = 100, 0.6
 _OF_ALL = {"seeds": [1], "backbone.size": 32, "data.per_class": 500, "data.test_per_class": 100}
 
