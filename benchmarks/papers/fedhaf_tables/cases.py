@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from fleetledger.simulator.scenario.study import load_study
 
 SCENARIO = "cifar100-fedhaf"
 EPOCHS, BATCH, RATE = 10, 64, 0.02
@@ -30,6 +33,8 @@ class Case:
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Other fields of the scenario."""
     printed: Printed | None = None
+    study: str = ""
+    """The study that ships it; empty for a case of the table of methods."""
 
     def changes(self) -> list[str]:
         """Return what the case sets in its scenario."""
@@ -59,6 +64,23 @@ SAME = {
     "weight_decay": 5e-4,
 }
 """FedHAF's network, and the local training of its first stage."""
+
+
+def _of_study(study: str, title: str, known: str) -> dict[str, Case]:
+    """Return a study's cases but the one called `known`, which is `full`."""
+    found = {}
+    for case in load_study(study).case:
+        printed = [Printed(row["average"], None) for row in case.get("published", ())]
+        if case["name"] != known:
+            found[f"{study}-{re.sub('[ %]', '', case['name'])}"] = Case(
+                title.format(case["name"]),
+                "fedhaf",
+                {"preset": "fedhaf", **case["method"]["settings"]},
+                printed=printed[0] if printed else None,
+                study=study,
+            )
+    return found
+
 
 CASES: Mapping[str, Case] = {
     "full": fedhaf("FedHAF", "fedhaf", Printed(49.39, 30.3)),
@@ -108,6 +130,8 @@ CASES: Mapping[str, Case] = {
         fields={"rounds.per_stage": 5},
         printed=Printed(78.67, None),
     ),
+    **_of_study("fedhaf-herding", "FedHAF, {} of a class kept", known="20 %"),
+    **_of_study("fedhaf-factors", "FedHAF, {}", known="as chosen"),
 }
 """By name, in the order of the table. `joint` passes five times over all images in every stage."""
 

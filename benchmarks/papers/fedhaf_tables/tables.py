@@ -38,7 +38,12 @@ def tables(result: Mapping[str, Any]) -> str:
     ]
     for beta in sorted({run["beta"] for run in runs if not run.get("search")}, reverse=True):
         chosen = [run for run in runs if run["beta"] == beta and not run.get("search")]
-        parts += [f"## Dirichlet {beta:g}\n", *_methods(chosen)]
+        by_study: dict[str, list[Run]] = {}
+        for run in chosen:
+            by_study.setdefault(CASES[run["case"]].study, []).append(run)
+        for study, found in sorted(by_study.items()):
+            beside = f", study `{study}`" if study else ""
+            parts += [f"## Dirichlet {beta:g}{beside}\n", *_methods(found)]
     parts += ["## Bytes of a round\n", *_bytes(runs, result.get("networks", {}))]
     searched = [run for run in runs if run.get("search") and len(run["accuracy"]) > _COMPARED_TASKS]
     if searched:
