@@ -75,6 +75,7 @@ def _dcid(title: str, only: float | None = None, **settings: str) -> NormCase:
 
 _MEANS = {"evaluation": "nearest-mean"}
 _LUCIR = {"network": "resnet8_signed", "imprint_at": "sites"}
+_ALIKE = {**_LUCIR, "imprint_at": "fleet"}
 _FALLING = {"decrease_epochs": [4], "rate_schedule": "session"}
 
 ICARL: Mapping[str, NormCase] = {
@@ -103,13 +104,21 @@ BESIDE: Mapping[str, NormCase] = {
         "mean, rate falls over the session", "dcil-icarl-fedavg", {**_MEANS, **_FALLING}
     ),
     "lucir-sites": NormCase("LUCIR, mean, imprinted at sites", "dcil-lucir-fedavg", _LUCIR),
-    "lucir-fleet": NormCase(
-        "LUCIR, mean, imprinted alike", "dcil-lucir-fedavg", {**_LUCIR, "imprint_at": "fleet"}
-    ),
+    "lucir-fleet": NormCase("LUCIR, mean, imprinted alike", "dcil-lucir-fedavg", _ALIKE),
     "lucir-kept": NormCase(
         "LUCIR, mean, imprinted alike, statistics stay at sites",
         "dcil-lucir-fedavg",
-        {**_LUCIR, "imprint_at": "fleet", "running_statistics": "sent"},
+        {**_ALIKE, "running_statistics": "sent"},
+    ),
+    "lucir-dcid": NormCase(
+        "LUCIR, DCID, norms in eval", "dcid-lucir", _ALIKE, "distil_rate", "lucir-fleet"
+    ),
+    "lucir-dcid-kept": NormCase(
+        "LUCIR, DCID, norms in train, statistics stay at sites",
+        "dcid-lucir",
+        {**_ALIKE, "running_statistics": "sent", "distil_norm": "train"},
+        "distil_rate",
+        "lucir-kept",
     ),
 }
 CASES: Mapping[str, NormCase] = {**ICARL, **BESIDE}

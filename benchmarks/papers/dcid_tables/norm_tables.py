@@ -18,8 +18,15 @@ _BESIDE = {
     "mean-sent": "over the mean as sent",
 }
 """What other cases are compared with."""
-_PAIRS = {"mean-falling": "mean-averaged", "lucir-fleet": "lucir-sites"}
-"""What stands beside them, and the case that each differs from in one thing."""
+_PAIRS = (
+    ("mean-falling", "mean-averaged"),
+    ("lucir-fleet", "lucir-sites"),
+    ("lucir-kept", "lucir-fleet"),
+    ("lucir-dcid", "lucir-fleet"),
+    ("lucir-dcid-kept", "lucir-kept"),
+    ("lucir-dcid-kept", "lucir-fleet"),
+)
+"""What stands beside them, and what each is compared with."""
 
 
 def tables(result: Mapping[str, Any]) -> str:
@@ -120,7 +127,7 @@ def _pairs(cases: Mapping[str, BySeed]) -> Iterator[str]:
             _difference(cases[other], cases[name], "head"),
             _difference(cases[other], cases[name], "model"),
         )
-        for name, other in _PAIRS.items()
+        for name, other in _PAIRS
         if name in cases and other in cases
     ]
     return markdown_table(("case", "n", "head", "model"), rows)
