@@ -145,9 +145,20 @@ class OnnxLayers:
         )
         return GraphValue(normal, 3)
 
-    def attention(self, name: str, values: GraphValue, heads: int) -> GraphValue:
+    def attention(
+        self,
+        name: str,
+        values: GraphValue,
+        heads: int,
+        beside: tuple[GraphValue, GraphValue] | None = None,
+    ) -> GraphValue:
         """Return what tokens gather from each other."""
         whole = self._product(values, f"{name}.in_proj_weight", f"{name}.in_proj_bias")
+        if beside is not None:
+            queries, gathered = (part.name for part in beside)
+            nothing = self._graph.add("Sub", queries, queries)
+            added = self._graph.add("Concat", queries, nothing, gathered, axis=-1)
+            whole = self._graph.add("Add", whole, added)
         width = self._arrays[f"{name}.in_proj_weight"].shape[1] // heads
         each = self._reshaped(whole, (0, 0, 3, heads, width))
         each = self._graph.add("Transpose", each, perm=[2, 0, 3, 1, 4])
@@ -192,9 +203,11 @@ class OnnxLayers:
         return GraphValue(self._product(values, f"{name}.weight", f"{name}.bias"), 3)
 
     def _product(self, values: GraphValue, weight: str, bias: str) -> str:
-        """Return x W^T + b of tokens (n, t, in)."""
+        """Return x W^T + b of tokens (n, t, in); without b where there is none."""
         turned = self._constant(f"{weight}.turned", self._arrays[weight].T, np.float32)
         product = self._graph.add("MatMul", values.name, turned)
+        if bias not in self._arrays:
+            return product
         return self._graph.add("Add", product, self._tensor(bias))
 
     def _reshaped(self, name: str, shape: tuple[int, ...]) -> str:

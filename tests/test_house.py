@@ -40,12 +40,12 @@ class Room(NamedTuple):
 CEILINGS: dict[str, Room] = {
     "coordinator": Room(55200, 9.1, 11.8, 54, 877),
     "device_agent": Room(24250, 10.8, 13.2, 26, 341),
-    "export": Room(7400, 10.3, 13.0, 6, 106),
-    "learning": Room(19750, 7.9, 9.4, 27, 230),
+    "export": Room(7400, 10.3, 12.9, 6, 106),
+    "learning": Room(19800, 7.9, 9.4, 27, 231),
     "methods": Room(19100, 11.9, 14.8, 36, 157),
     "runtime": Room(3450, 7.9, 9.6, 14, 42),
     "schemas": Room(6850, 7.8, 11.1, 4, 65),
-    "simulator": Room(34900, 11.5, 13.9, 48, 528),
+    "simulator": Room(34850, 11.5, 13.9, 47, 528),
     "transport": Room(8050, 7.9, 9.4, 7, 108),
 }
 

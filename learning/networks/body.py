@@ -92,8 +92,11 @@ class Layers(Protocol[V]):
         """Return tokens (n, t, width) normalised one by one."""
         ...
 
-    def attention(self, name: str, values: V, heads: int) -> V:
-        """Return what tokens gather from each other: multi-head self-attention."""
+    def attention(self, name: str, values: V, heads: int, beside: tuple[V, V] | None = None) -> V:
+        """Return what tokens gather from each other: multi-head self-attention.
+
+        `beside` is added to queries and to values, each (n, t, width).
+        """
         ...
 
     def gelu(self, values: V) -> V:

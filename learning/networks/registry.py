@@ -22,9 +22,6 @@ from fleetledger.learning.networks.vision_transformer import VisionTransformer
 from fleetledger.runtime.errors import shorten
 from fleetledger.runtime.registry import Registry, RegistryError
 
-_ANY_PICTURE = (3, 224, 224)
-"""Of which every network with a frozen part can be made."""
-
 
 @dataclass(frozen=True)
 class KnownNetwork:
@@ -34,6 +31,8 @@ class KnownNetwork:
     """Makes it for one shape of inputs, such as (features,) or (c, h, w); raises `NetworkError`."""
     of_features: bool = False
     """Whether it takes a frozen backbone's features and nothing else."""
+    base: str | None = None
+    """Torchvision's network whose tensors nobody trains in it; None: all of it is trained."""
 
 
 def _of_pictures(body: Callable[[int], Body]) -> KnownNetwork:
@@ -51,11 +50,11 @@ def _of_features(body: Callable[[int], Body]) -> KnownNetwork:
     return KnownNetwork(lambda shape: body(_features(shape)), of_features=True)
 
 
-def _vit_b_16(shape: Shape) -> Body:
+def _vit_b_16(shape: Shape, lora: int = 0) -> Body:
     channels, height, width = _picture(shape)
     if channels != 3 or height != width or height % 16:
         raise NetworkError(f"inputs: {shape} does not suit vit_b_16; give 3 channels, 16 k squared")
-    return VisionTransformer(side=height)
+    return VisionTransformer(side=height, lora=lora)
 
 
 def _taken(name: str, value: object) -> KnownNetwork | Factory:
@@ -81,7 +80,8 @@ _OWN: dict[str, KnownNetwork] = {
     "resnet18_signed": _of_pictures(lambda channels: ResNet(channels, signed=True)),
     "resnet20_signed": _narrow((3, 3, 3), signed=True),
     "resnet32_signed": _narrow((5, 5, 5), signed=True),
-    "vit_b_16": KnownNetwork(_vit_b_16),
+    "vit_b_16": KnownNetwork(_vit_b_16, base="vit_b_16"),
+    "vit_b_16_lora": KnownNetwork(lambda shape: _vit_b_16(shape, lora=4), base="vit_b_16"),
     "fam": _of_features(FeatureAdjustment),
     "fixed_projection": _of_features(FixedProjection),
     "identity": _of_features(IdentityBody),
@@ -116,12 +116,10 @@ def build_network(
     return Network(known.body(shape), head)
 
 
-def has_frozen_part(name: str) -> bool:
-    """Return whether the network of that name sees pictures and has tensors that nobody trains."""
+def base_of(name: str) -> str | None:
+    """Return torchvision's network that nobody trains in the one of that name; None: none such."""
     known = NETWORKS.get(name)
-    if not isinstance(known, KnownNetwork) or known.of_features:
-        return False
-    return bool(known.body(_ANY_PICTURE).base_plan())
+    return known.base if isinstance(known, KnownNetwork) else None
 
 
 def _picture(shape: Shape) -> Shape:

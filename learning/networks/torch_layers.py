@@ -297,10 +297,16 @@ class TorchLayers:
             values, self.parameters[f"{name}.weight"], self.parameters[f"{name}.bias"]
         )
 
-    def attention(self, name: str, values: Tensor, heads: int) -> Tensor:
+    def attention(
+        self, name: str, values: Tensor, heads: int, beside: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
         """Return what tokens (n, t, width) gather from each other."""
         weight, bias = (self.parameters[f"{name}.in_proj_{part}"] for part in ("weight", "bias"))
-        mixed = attended(*split_heads(linear(values, weight, bias), heads))
+        whole = linear(values, weight, bias)
+        if beside is not None:
+            queries, gathered = beside
+            whole = whole + torch.cat([queries, torch.zeros_like(queries), gathered], dim=-1)
+        mixed = attended(*split_heads(whole, heads))
         return self.linear(f"{name}.out_proj", mixed)
 
     def gelu(self, values: Tensor) -> Tensor:
@@ -419,9 +425,11 @@ class WatchedLayers(TorchLayers):
         """Return tokens normalised one by one."""
         return self._kept(name, super().layer_norm(name, values))
 
-    def attention(self, name: str, values: Tensor, heads: int) -> Tensor:
+    def attention(
+        self, name: str, values: Tensor, heads: int, beside: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
         """Return what tokens gather from each other."""
-        return self._kept(name, super().attention(name, values, heads))
+        return self._kept(name, super().attention(name, values, heads, beside))
 
     def _kept(self, name: str, values: Tensor) -> Tensor:
         if name in self.mode.inner:

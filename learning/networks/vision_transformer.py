@@ -1,4 +1,4 @@
-"""A vision transformer (Dosovitskiy et al., ICLR 2021) whose adapters alone are trained.
+"""A vision transformer (Dosovitskiy et al., ICLR 2021), trained by adapters or LoRA alone.
 
 Tensors have torchvision's names. Beside the MLP of every block, on the block's residual stream x,
 stands an adapter (section 3 of STSA; AdaptFormer, Chen et al., NeurIPS 2022):
@@ -9,12 +9,19 @@ W_down (768 x 64) starts Kaiming-uniform, W_up and both biases at zero, so the n
 was trained before. s = 0.1, dropout 0.1. (The released program scales b' too, which is the same
 with another learning rate for b'.)
 
+With `lora` there are no adapters; queries and values get an update of low rank (Hu et al., ICLR
+2022; in a fleet's first task as PILoRA has it, Guo et al., ECCV 2024):
+
+    q = LN(x) W_q + LN(x) A_q B_q,    v = LN(x) W_v + LN(x) A_v B_v
+
+A (768 x r) starts Kaiming-uniform, B at zero.
+
 The base is frozen: it is not in `plan`, comes from a file, and is given as the frozen part `fixed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -33,6 +40,8 @@ class VisionTransformer:
     heads: int = 12
     hidden: int = 3072
     adapter: int = 64
+    lora: int = 0
+    """Rank of the updates of queries and values, in the place of adapters; 0: adapters."""
     scale: float = 0.1
     dropout: float = 0.1
 
@@ -42,9 +51,12 @@ class VisionTransformer:
         return False
 
     def plan(self) -> Sequence[TensorPlan]:
-        """Return the adapters: all of the body that is trained, averaged and sent."""
+        """Return the adapters or updates: all of the body that is trained, averaged and sent."""
         plans = []
         for name in self._block_names():
+            if self.lora:
+                plans += self._low_rank_plan(name)
+                continue
             plans += [
                 TensorPlan(
                     f"{name}.adapter.down.weight",
@@ -82,17 +94,33 @@ class VisionTransformer:
 
     def _block(self, layers: Layers[V], name: str, number: int, values: V) -> V:
         normalised = layers.layer_norm(f"{name}.ln_1", values)
-        attended = layers.attention(f"{name}.self_attention", normalised, self.heads)
+        beside = self._low_rank(layers, name, normalised) if self.lora else None
+        attended = layers.attention(f"{name}.self_attention", normalised, self.heads, beside)
         stream = layers.add(values, attended)
         inner = layers.linear(f"{name}.mlp.0", layers.layer_norm(f"{name}.ln_2", stream))
         inner = layers.linear(f"{name}.mlp.3", layers.gelu(inner))
-        adapted = self._adapter(layers, f"{name}.adapter", number, stream)
-        return layers.add(layers.add(stream, inner), adapted)
+        passed = layers.add(stream, inner)
+        if self.lora:
+            return passed
+        return layers.add(passed, self._adapter(layers, f"{name}.adapter", number, stream))
+
+    def _low_rank(self, layers: Layers[V], name: str, values: V) -> tuple[V, V]:
+        """Return what is added to queries and to values, each (n, t, width)."""
+        queries, gathered = (
+            layers.linear(f"{lora}.up", layers.linear(f"{lora}.down", values))
+            for lora in _low_rank_names(name)
+        )
+        return queries, gathered
 
     def _adapter(self, layers: Layers[V], name: str, number: int, stream: V) -> V:
         down = layers.relu(layers.linear(f"{name}.down", stream))
         down = layers.scale(layers.dropout(down, self.dropout, number), self.scale)
         return layers.linear(f"{name}.up", down)
+
+    def _low_rank_plan(self, name: str) -> Iterator[TensorPlan]:
+        for lora in _low_rank_names(name):
+            yield TensorPlan(f"{lora}.down.weight", (self.lora, self.width), 1 / sqrt(self.width))
+            yield TensorPlan(f"{lora}.up.weight", (self.width, self.lora))
 
     def _block_names(self) -> list[str]:
         return [f"encoder.layers.encoder_layer_{number}" for number in range(self.blocks)]
@@ -111,6 +139,10 @@ class VisionTransformer:
             TensorPlan(f"{name}.mlp.3.weight", (width, hidden), hidden**-0.5),
             TensorPlan(f"{name}.mlp.3.bias", (width,)),
         ]
+
+
+def _low_rank_names(block: str) -> tuple[str, str]:
+    return f"{block}.lora_query", f"{block}.lora_value"
 
 
 def _norm_plan(name: str, width: int) -> list[TensorPlan]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from fleetledger.device_agent.kinds import SCENES
-from fleetledger.learning.networks.registry import has_frozen_part
+from fleetledger.learning.networks.registry import base_of
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.registry import (
     descriptor,
@@ -331,7 +331,8 @@ def check_adapters(source: str, scenario: Scenario, settings: BaseModel) -> None
     backbone, name = scenario.backbone, getattr(settings, "network", None)
     if not trains_on_pictures(scenario):
         return
-    if name is None or not has_frozen_part(name):
+    base = None if name is None else base_of(name)
+    if base is None:
         if backbone.network != "pixels":
             raise ScenarioError(
                 f"{source}: backbone.network: {backbone.network!r}, but the fleet trains its "
@@ -344,9 +345,9 @@ def check_adapters(source: str, scenario: Scenario, settings: BaseModel) -> None
             f"{source}: method.settings.network: {name!r}, of which adapters alone are trained, "
             f"and {JOINT!r} trains a whole network; take another network"
         )
-    if backbone.network != "torchvision" or backbone.name != name:
+    if backbone.network != "torchvision" or backbone.name != base:
         raise ScenarioError(
             f"{source}: backbone.network: {backbone.network!r}, but of {name!r} adapters alone are "
             f"trained, and the rest is torchvision's; give network = 'torchvision', "
-            f"name = {name!r} and its weights"
+            f"name = {base!r} and its weights"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ from fleetledger.schemas.values import ClassName
 
 NAMES = ("cat", "dog", "owl")
 TINY_VIT = VisionTransformer(16, 4, width=12, blocks=2, heads=3, hidden=20, adapter=5)
-OF_PICTURES = {name for name, known in NETWORKS.items() if not known.of_features}
+TINY = {"tiny vit": TINY_VIT, "tiny vit with LoRA": replace(TINY_VIT, lora=3)}
+OF_PICTURES = {name for name, known in NETWORKS.items() if not (known.of_features or known.base)}
 COLOUR = Preprocessing(
     mode="RGB",
     size=(16, 16),
@@ -67,12 +69,10 @@ def own_scores(
 
 
 @pytest.mark.parametrize("head", ["linear", "cosine", "hidden"])
-@pytest.mark.parametrize("name", [*sorted(OF_PICTURES - {"vit_b_16"}), "tiny vit"])
+@pytest.mark.parametrize("name", [*sorted(OF_PICTURES), *TINY])
 @pytest.mark.torch
 def test_the_pair_gives_the_scores_of_the_network(name: str, head: HeadKind) -> None:
-    network = (
-        Network(TINY_VIT, head) if name == "tiny vit" else build_network(name, COLOUR.shape, head)
-    )
+    network = Network(TINY[name], head) if name in TINY else build_network(name, COLOUR.shape, head)
     arrays = used(network)
     base = initial_arrays(network.body.base_plan(), 5)
     images = np.random.default_rng(1).normal(size=(5, *COLOUR.shape)).astype(np.float32)

@@ -112,6 +112,26 @@ def test_adapters_begin_as_the_paper_says():
     assert sum("adapter" in name for name in arrays) == 12 * 4
 
 
+def test_updates_of_low_rank_are_those_of_the_matrices_of_queries_and_values():
+    body = VisionTransformer(16, 4, width=12, blocks=2, heads=3, hidden=20, lora=3)
+    network = Network(body)
+    first = double(to_tensors(network.initial(3, ["a", "b"]))[0])
+    module = torchvisions()
+    ours = forward(network, {**BASE, **first}, {}, PICTURES, Mode())
+    assert torch.allclose(ours.features, module.eval()(PICTURES), atol=1e-12)
+    generator = torch.Generator().manual_seed(1)
+    moved = {n: torch.randn(v.shape, generator=generator).double() for n, v in first.items()}
+    with torch.no_grad():
+        for number, block in enumerate(module.encoder.layers):
+            for part, rows in (("query", slice(0, 12)), ("value", slice(24, 36))):
+                name = f"encoder.layers.encoder_layer_{number}.lora_{part}"
+                update = moved[f"{name}.up.weight"] @ moved[f"{name}.down.weight"]
+                block.self_attention.in_proj_weight[rows] += update
+    ours = forward(network, {**BASE, **moved}, {}, PICTURES, Mode())
+    assert torch.allclose(ours.features, module(PICTURES), atol=1e-10)
+    assert not any("adapter" in name for name in first)
+
+
 def test_forty_steps_train_adapters_and_head_alone_as_torchs_optimiser():
     data = Data(PICTURES, torch.arange(7) % 2)
     work = Work(

@@ -6,6 +6,7 @@ What takes longest and repeats another one's method is left to the night.
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,9 +51,15 @@ def marks(name: str) -> list[pytest.MarkDecorator]:
     return found
 
 
-def small_transformer(shape: Shape) -> VisionTransformer:
-    """Return the smallest of the same kind."""
-    return VisionTransformer(shape[1], 16, width=24, blocks=1, heads=3, hidden=32, adapter=8)
+def small_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the smallest of the same kind in the place of the large ones."""
+    for name, lora in (("vit_b_16", 0), ("vit_b_16_lora", 2)):
+        smallest = VisionTransformer(32, 16, 24, blocks=1, heads=3, hidden=32, adapter=8, lora=lora)
+
+        def body(shape: Shape, smallest: VisionTransformer = smallest) -> VisionTransformer:
+            return replace(smallest, side=shape[1])
+
+        monkeypatch.setitem(NETWORKS._own, name, KnownNetwork(body, base="vit_b_16"))
 
 
 def tiny(scenario: Scenario) -> Scenario:
@@ -77,7 +84,7 @@ def test_it_starts_and_trains_one_tiny_step(
     if large and name not in OWN_NETWORK:
         whole = load_scenario(name, ["method.settings.network=small_dense"])
     if name not in OWN_TRANSFORMER:
-        monkeypatch.setitem(NETWORKS._own, "vit_b_16", KnownNetwork(small_transformer))
+        small_transformers(monkeypatch)
     step = tiny(whole)
     results = run_scenario(step, tmp_path / "run", Console(file=io.StringIO()))
     assert len(results.first.stages) == step.stages.total

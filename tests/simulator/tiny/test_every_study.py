@@ -17,6 +17,7 @@ from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.studies import study_names
 from fleetledger.simulator.scenario.study import load_forms
 from fleetledger.simulator.scenario.tiny import tiny_step
+from tests.simulator.tiny.test_every_scenario import small_transformers
 
 pytestmark = pytest.mark.torch
 
@@ -32,7 +33,12 @@ SAID = {"title": "the same", "description": "", "published": ()}
 
 
 def small(scenario: Scenario) -> list[str]:
-    """Return what makes a form's network small, of the same kind of features."""
+    """Return what makes a form's network small, of the same kind of features.
+
+    A transformer is small by `small_transformers`.
+    """
+    if scenario.backbone.network == "torchvision":
+        return []
     if scenario.method.name != "dcid":
         return SMALL[scenario.method.name]
     preset = str(scenario.method.settings["preset"])
@@ -51,17 +57,19 @@ def tiny_forms(name: str) -> list[Scenario]:
     return steps
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in BY_DAY else [pytest.mark.nightly])
-        for name in study_names()
-    ],
-)
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    found = [] if name in BY_DAY else [pytest.mark.nightly]
+    if load_forms(name)[0].scenario.backbone.network == "torchvision":
+        found.append(pytest.mark.torchvision)
+    return found
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in study_names()])
 def test_every_form_trains_one_tiny_step(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLEETLEDGER_CACHE", str(tmp_path / "cache"))
+    small_transformers(monkeypatch)
     for number, step in enumerate(tiny_forms(name)):
         results = run_scenario(step, tmp_path / str(number), Console(file=io.StringIO()))
         assert len(results.first.stages) == step.stages.total == 2
