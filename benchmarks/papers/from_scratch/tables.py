@@ -44,7 +44,7 @@ _TRIED = ("average", "last", "forgetting")
 _LGA = "lga-{}"
 _RIVALS = (
     *("glfc-{}", "without-sdl-{}", "lga-fedavg-{}"),
-    *(RIVAL, "fedavg-counts", "rounds-best", "icarl"),
+    *(RIVAL, "fedavg-counts", "rounds-best", "icarl", "lga-paper"),
 )
 """What LGA is compared with, of the same mode where there is one."""
 
@@ -121,7 +121,7 @@ def _of_lga(runs: Mapping[str, Runs]) -> Iterator[str]:
         for name in (rival.format(mode) for rival in _RIVALS):
             other = runs.get(name, {})
             shared = sorted(lga.keys() & other.keys())
-            if shared:
+            if shared and other is not lga:
                 seeds = ", ".join(key.rpartition(" ")[2] for key in shared)
                 told = (
                     difference(lga, other, field) for field in ("average", "last", "forgetting")
