@@ -102,11 +102,6 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 """What each preset sets beside the defaults."""
 
 
-def _later(default: Any, **bounds: Any) -> Any:  # noqa: ANN401 - as pydantic's Field
-    """Return a field that is written only where it differs from its default."""
-    return Field(default=default, exclude_if=lambda value: value == default, **bounds)
-
-
 class LossSettings(PriorSettings):
     """Factors of the loss's terms; a term whose factor is 0 is left out."""
 
@@ -132,23 +127,23 @@ class LossSettings(PriorSettings):
     server_distillation: float = Field(default=0.0, ge=0)
     """1 - alpha - beta of FLwF-2T: the received model teaches all classes that it has."""
     temperature: float = Field(default=2.0, gt=0)
-    mixing: Literal["factors", "classes"] = _later("factors")
+    mixing: Literal["factors", "classes"] = "factors"
     """`classes`: of n old and m new classes, n / (n + m) is a further factor of `distillation`, and
     m / (n + m) one of the cross-entropy (BiC, WA)."""
-    task_distillation: float = _later(0.0, ge=0)
+    task_distillation: float = Field(default=0.0, ge=0)
     """Factor of SS-IL's distillation: over the classes of each earlier stage alone, summed."""
-    margin: float = _later(0.0, ge=0)
+    margin: float = Field(default=0.0, ge=0)
     """delta of PODNet's classifier, which is then in the place of the cross-entropy."""
-    pod: float = _later(0.0, ge=0)
+    pod: float = Field(default=0.0, ge=0)
     """lambda_c of PODNet: maps keep their sums along rows and columns. Times the root of all
     classes per new one, as `pod_flat`."""
-    pod_flat: float = _later(0.0, ge=0)
+    pod_flat: float = Field(default=0.0, ge=0)
     """lambda_f of PODNet: directions of features stay."""
-    pod_form: Literal["paper", "code"] = _later("paper")
+    pod_form: Literal["paper", "code"] = "paper"
     """Squared distances, as printed, or distances, as its program has them."""
-    pod_layers: tuple[str, ...] = _later((), max_length=100)
+    pod_layers: tuple[str, ...] = Field(default=(), max_length=100)
     """Layers whose maps are kept; left out, those that the network says, or none."""
-    synthetic_distillation: float = _later(0.0, ge=0)
+    synthetic_distillation: float = Field(default=0.0, ge=0)
     """lambda of TARGET: the fleet's model of the stage before teaches on synthetic images."""
 
 
@@ -206,15 +201,15 @@ class RoundsSettings(LossSettings, NamedNetworkSettings):
 
     exemplars: int = Field(default=0, ge=0, le=1_000_000)
     """Images of earlier stages that a device keeps for training, over all its classes."""
-    exemplars_per_class: int = _later(0, ge=0, le=1_000_000)
+    exemplars_per_class: int = Field(default=0, ge=0, le=1_000_000)
     """Images of every class instead; 0: `exemplars` are shared out."""
-    calibration: Literal["none", "align", "bias", "refit"] = _later("none")
+    calibration: Literal["none", "align", "bias", "refit"] = "none"
     """Correction of the head after a stage. `align`: new rows as long as old ones on average (WA),
     by the coordinator alone. `bias`: two numbers for new rows, fitted on exemplars and new samples
     that were held out (BiC). `refit`: the head is trained on as many samples of each class."""
-    refit_epochs: int = _later(20, ge=1, le=10_000)
-    refit_rate: float = _later(0.005, gt=0)
-    generator: GeneratorSettings | None = Field(default=None, exclude_if=is_absent)
+    refit_epochs: int = Field(default=20, ge=1, le=10_000)
+    refit_rate: float = Field(default=0.005, gt=0)
+    generator: GeneratorSettings | None = None
     """Synthetic images that the coordinator makes after each stage (TARGET); left out, none."""
     upload: Upload = "int32"
     """What an answer holds: weights, or in half the bytes how far they have moved."""

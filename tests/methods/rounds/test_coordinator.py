@@ -84,15 +84,11 @@ def test_wrong_settings_are_told_by_field() -> None:
             assignment(**settings)
 
 
-def test_exemplars_of_every_class_are_told_only_where_they_are_set() -> None:
-    assert "exemplars_per_class" not in assignment().settings.model_dump(mode="json")
-    told = assignment(exemplars_per_class=5)
-    assert COORDINATOR.read_assignment(told.model_dump(mode="json")) == told
-
-
 def test_what_is_given_beside_a_preset_wins() -> None:
     assert assignment(preset="fedprox").settings.proximal == 0.2
     assert assignment(preset="fedprox", proximal=3.0).settings.proximal == 3.0
+    told = assignment(preset="wa", exemplars_per_class=5, calibration="none")
+    assert COORDINATOR.read_assignment(told.model_dump(mode="json")) == told
     again = COORDINATOR.read_assignment(assignment(preset="icarl").model_dump(mode="json"))
     assert again == assignment(preset="icarl")
 

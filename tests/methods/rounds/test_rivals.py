@@ -177,12 +177,6 @@ def test_a_cosine_head_has_no_lengths_to_align() -> None:
         assignment(preset="wa", head="cosine")
 
 
-def test_settings_that_nobody_changed_are_not_written() -> None:
-    written = assignment().settings.model_dump()
-    assert not {"mixing", "task_distillation", "calibration"} & set(written)
-    assert assignment(preset="wa").settings.model_dump()["calibration"] == "align"
-
-
 def test_bic_holds_exemplars_and_as_many_new_samples_out_of_training() -> None:
     of = assignment(preset="bic", exemplars=8)
     asks, memory = after_one_stage(of)
