@@ -42,7 +42,7 @@ MEBI = 2**20
 _NOT_TOLD_APART = (
     ("stsa-compact", "stsa-printed", "joint-linear"),
     ("pooled", "fed3r"),
-    ("fedhaf-calibrated", "fedavg-exemplars"),
+    ("fedhaf-calibrated", "rounds-best", "fedavg-exemplars"),
     ("lga", "glfc"),
 )
 """As the README says of rows."""
