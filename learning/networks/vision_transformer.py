@@ -52,7 +52,7 @@ class VisionTransformer:
 
     def plan(self) -> Sequence[TensorPlan]:
         """Return the adapters or updates: all of the body that is trained, averaged and sent."""
-        plans = []
+        plans: list[TensorPlan] = []
         for name in self._block_names():
             if self.lora:
                 plans += self._low_rank_plan(name)

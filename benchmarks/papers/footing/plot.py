@@ -59,7 +59,6 @@ def draw(curves: Sequence[Curve], unit: str, path: Path) -> None:
                 panel.plot(tasks, curve.means, color="0.85", linewidth=0.8, zorder=1)
         _family(panel, own)
         panel.set_title(family, loc="left", fontsize=10, fontweight="bold")
-        panel.set_ylabel("accuracy on all classes so far, %", fontsize=8)
         panel.set_xlabel(unit, fontsize=8)
         panel.tick_params(labelsize=8, labelbottom=True, labelleft=True)
         panel.xaxis.get_major_locator().set_params(integer=True)
@@ -68,6 +67,8 @@ def draw(curves: Sequence[Curve], unit: str, path: Path) -> None:
         panel.spines[["top", "right"]].set_visible(False)
     for panel in panels.flat[len(families) :]:
         panel.set_visible(False)
+    for panel in panels[:, 0]:
+        panel.set_ylabel("accuracy on all classes so far, %", fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)

@@ -210,7 +210,7 @@ ROWS: Mapping[str, Row] = {
     "fedavg-task": _rounds("FedAvg, the task's classes (masking alone)", "fedavg-task"),
     "fedavg": _rounds("FedAvg", "fedavg"),
     "joint": Row(
-        "joint training to convergence, all images so far in one place",
+        "joint training to convergence",
         "joint",
         {**_LOCAL, "epochs": 1, "schedule": "cosine"},
         passes="rounds.per_stage",
