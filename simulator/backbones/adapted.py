@@ -16,6 +16,7 @@ from fleetledger.learning.networks.network import AnyNetwork
 from fleetledger.learning.networks.plan import initial_arrays
 from fleetledger.schemas.models import Preprocessing
 from fleetledger.simulator.backbones.from_torchvision import recipe_of, weights_file
+from fleetledger.simulator.errors import BackboneError
 from fleetledger.simulator.scenario.backbone import BackboneSettings
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -27,11 +28,17 @@ def frozen_part(settings: BackboneSettings, network: AnyNetwork) -> Arrays:
     """Return the tensors of `network` that nobody trains; none where all of it is trained.
 
     Without weights they are random, and the same in every run. Raises `BackboneError` where the
-    weights are not there, and `NetworkError` where they are not this network's.
+    weights are not there or nobody says whose they are, and `NetworkError` where they are not this
+    network's.
     """
     plans, file = network.body.base_plan(), frozen_file(settings)
     if not plans:
         return {}
+    if settings.network != "torchvision":
+        raise BackboneError(
+            f"backbone.network: {settings.network!r}, but of the network that is trained a part "
+            "stays as it is; say in its `KnownNetwork` which of torchvision's it stands in (`base`)"
+        )
     if file is None:
         return initial_arrays(plans, _SEED)
     return dict(base_tensors(network, settings.name or "", file))

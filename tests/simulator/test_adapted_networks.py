@@ -36,6 +36,11 @@ def test_of_a_network_that_is_trained_whole_there_is_none() -> None:
     assert frozen_part(BackboneSettings(), build_network("mlp", (4,))) == {}
 
 
+def test_a_part_that_stays_and_of_which_nobody_says_whose_it_is_is_refused() -> None:
+    with pytest.raises(BackboneError, match=r"'pixels', but of the network .* \(`base`\)"):
+        frozen_part(BackboneSettings(network="pixels"), TINY)
+
+
 @pytest.mark.torch
 def test_weights_in_a_file_are_taken(tmp_path: Path) -> None:
     arrays = initial_arrays(TINY.body.base_plan(), 7)
