@@ -87,8 +87,9 @@ class ValueAxis:
         found = [0.0, *values] if from_zero else list(values)
         low, high = min(found, default=0.0), max(found, default=0.0)
         step = round_step(max(high - low, least), _MOST_STEPS, least)
+        # A value next to nothing, divided by the step, is nothing.
         low = min(low, step * math.floor(low / step))
-        return cls(low, max(step * math.ceil(high / step), low + step), step, unit)
+        return cls(low, max(high, step * math.ceil(high / step), low + step), step, unit)
 
     @classmethod
     def of_percent(cls, lowest: float) -> ValueAxis:

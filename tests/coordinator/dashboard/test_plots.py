@@ -6,7 +6,7 @@ import itertools
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fleetledger.coordinator.dashboard.parts.accuracy_plots import stage_plot, version_plot
@@ -44,6 +44,7 @@ def test_labels_keep_apart_and_in_their_order(places: list[float]) -> None:
         assert moved == places
 
 
+@example(told=[5e-324, -6.0], from_zero=False)
 @given(values, st.booleans())
 def test_an_axis_has_room_for_all_values_and_few_marks(told: list[float], from_zero: bool) -> None:
     axis = ValueAxis.over(told, from_zero=from_zero)

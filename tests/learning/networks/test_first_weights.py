@@ -15,7 +15,7 @@ from fleetledger.learning.networks.seeding import stream_key
 from fleetledger.learning.numerics.counter_generator import random_words
 
 NETWORK = Network(Mlp(5, (7, 3)))
-WITHOUT_BUFFERS = ("vit_b_16", "fixed_projection", "identity", "residual_adapter")
+WITHOUT_BUFFERS = ("vit_b_16", "vit_b_16_lora", "fixed_projection", "identity", "residual_adapter")
 
 
 def digest(arrays):

@@ -10,7 +10,7 @@ sys.modules["torch"] = None
 from fleetledger.learning.networks.registry import NETWORKS, build_network
 from fleetledger.learning.networks.head import grow_head
 for name, known in NETWORKS.items():
-    if name != "vit_b_16":
+    if not known.base:
         network = build_network(name, (9,) if known.of_features else (3, 8, 8), "hidden")
         network.check(grow_head(network.initial(0, ["a"]), ["b"], 0), 2)
 """
