@@ -34,7 +34,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks import RESULTS_FOLDER
-from benchmarks.arguments import names_among
 from benchmarks.machine import describe_machine
 from fleetledger.learning.losses.prior import log_prior
 from fleetledger.learning.numerics.ridge import solve_ridge
@@ -43,7 +42,6 @@ from fleetledger.methods.statistics.linear_head import whitened_weights
 
 RESULTS = RESULTS_FOLDER / "adapter_before.json"
 TRAINED = "CIFAR-10"
-BACKBONES = (TRAINED, "random")
 SEEDS, CLASSES, FIRST = (1, 2, 3), 20, (4, 10)
 DEVICES, HELD_OUT, SKEW = 10, 2, 0.5
 ROUNDS, EPOCHS, BATCH, RATE, RANK = 10, 2, 32, 0.02, 16
@@ -207,52 +205,37 @@ def parts(file: Path, seed: int) -> tuple[Part, Part]:
     return made[0], made[1]
 
 
-def network(name: str, file: Path) -> Weights:
-    """Return the trained network, or one of the same layers with random kernels."""
-    trained = {
+def network(file: Path) -> Weights:
+    """Return the trained network in float32."""
+    return {
         tensor: torch.from_numpy(array.astype(np.float32))
         for tensor, array in load_file(file).items()
     }
-    if name == TRAINED:
-        return trained
-    chance = torch.Generator().manual_seed(0)
-    drawn = {}
-    for key, tensor in trained.items():
-        if tensor.dim() == 4:
-            spread = sqrt(2 / tensor[0].numel())
-            drawn[key] = torch.randn(tensor.shape, generator=chance) * spread
-        elif key.endswith(("bias", "running_mean")):
-            drawn[key] = torch.zeros_like(tensor)
-        else:  # half of each block's sum, so that nine of them do not add up to large numbers
-            drawn[key] = torch.full_like(tensor, 0.5 if key.endswith("bn2.weight") else 1.0)
-    return drawn
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure every network, first task and seed that is not stored yet, and store each."""
+    """Measure every first task and seed that is not stored yet, and store each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     folder = Path(os.environ.get("FLEETLEDGER_DATA", "."))
     parser.add_argument("--data", type=Path, default=folder / "cifar100.npz")
     parser.add_argument("--weights", type=Path, required=True)
-    parser.add_argument("--backbones", type=names_among(BACKBONES), default=list(BACKBONES))
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     rows = json.loads(options.out.read_text("utf-8"))["rows"] if options.out.exists() else []
-    known = {(row["backbone"], row["first"], row["seed"]) for row in rows}
+    known = {(row["first"], row["seed"]) for row in rows}
+    weights = network(options.weights)
     for seed in SEEDS:
         train, test = parts(options.data, seed)
-        for name in options.backbones:
-            weights = network(name, options.weights)
-            for first in FIRST:
-                if (name, first, seed) in known:
-                    continue
-                row = {"backbone": name, **measured(weights, train, test, first, seed)}
-                rows.append(row)
-                print(json.dumps(row), flush=True)
-                machine = describe_machine("numpy", "torch")
-                report = {"claim": "adapter_before", "rows": rows, "machine": machine}
-                options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        for first in FIRST:
+            if (first, seed) in known:
+                continue
+            row = {"backbone": TRAINED, **measured(weights, train, test, first, seed)}
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+            machine = describe_machine("numpy", "torch")
+            report = {"claim": "adapter_before", "rows": rows, "machine": machine}
+            options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
